@@ -1,0 +1,42 @@
+"""The root of every error that the reference raises.
+
+Each room keeps its own branch beside the code that raises it::
+
+    CaiReferenceError
+    ├── ArithmeticFault          cai_reference.arithmetic.errors
+    ├── SplitMixError            cai_reference.splitmix
+    ├── TextError                cai_reference.text.errors
+    │   ├── CorpusError          corpus, manifest, partition
+    │   ├── BpeTrainingError     learning merges
+    │   ├── BpeTokenizerError    coding with merges
+    │   ├── WindowError          training examples
+    │   └── BatchError           epochs and mini-batches
+    ├── AutogradError            cai_reference.autograd.errors
+    ├── LayerError               cai_reference.layers.errors
+    ├── ModelError               cai_reference.models.errors
+    └── TrainingError            cai_reference.training.errors
+
+An error carries the offending values as fields and a message made from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+@dataclass(eq=False)
+class CaiReferenceError(Exception):
+    """Base of the tree: a message template filled from the dataclass fields of the subclass.
+
+    A leaf class states its fields and a `template`; `str(error)` is the filled template. Errors survive pickling, so they
+    can cross a process border.
+    """
+
+    template: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return self.template.format(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def __reduce__(self) -> tuple[type[CaiReferenceError], tuple[object, ...]]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
