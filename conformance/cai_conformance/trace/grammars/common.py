@@ -1,0 +1,38 @@
+"""The records that every suite has: TRACE, CONVENTION and END."""
+
+from __future__ import annotations
+
+from cai_conformance.trace.schema import FieldRule, RecordRule
+from cai_conformance.trace.values import FieldType
+
+CONVENTION_KEYS = (
+    "rope",
+    "rope_base",
+    "window",
+    "argmax",
+    "softmax_scale",
+    "swiglu_gate",
+    "norm",
+    "norm_eps",
+    "tie",
+    "adamw",
+    "loss",
+    "padding",
+)
+"""What a suite states about its conventions, in this order; the values are words for people, compared as text."""
+
+TRACE = RecordRule(
+    "TRACE",
+    (
+        FieldRule("grammar", FieldType.WORD),
+        FieldRule("suite", FieldType.WORD),
+        FieldRule("suite_version", FieldType.WORD),
+        FieldRule("profile", FieldType.WORD),
+        FieldRule("arithmetic", FieldType.STRING),
+        FieldRule("vectors", FieldType.SHA256),
+    ),
+)
+
+CONVENTION = RecordRule("CONVENTION", tuple(FieldRule(name, FieldType.STRING) for name in CONVENTION_KEYS))
+
+END = RecordRule("END", (FieldRule("records", FieldType.INTEGER), FieldRule("digest", FieldType.SHA256)))

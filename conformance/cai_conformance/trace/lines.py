@@ -1,0 +1,113 @@
+"""From bytes to lines: encoding, forbidden characters, line ends, sizes, and whether the file is complete.
+
+What a line holds is not looked at, except to name the record in which a fault stands.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cai_conformance.trace.errors import (
+    BlankLine,
+    CutOff,
+    ForbiddenCharacter,
+    NotUtf8,
+    TooLarge,
+    TraceFault,
+    TrailingSpace,
+)
+from cai_conformance.trace.reading import label_of
+
+LINE_LIMIT = 16 * 2**20
+FILE_LIMIT = 2**30
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FORBIDDEN = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+def lines_of(data: bytes | str, *, line_limit: int = LINE_LIMIT, file_limit: int = FILE_LIMIT) -> list[str]:
+    """The lines of a complete text, without their LF.
+
+    Raises TooLarge, ForbiddenCharacter, NotUtf8, CutOff (the text is empty, or its last line has no LF), BlankLine or
+    TrailingSpace.
+    """
+    if isinstance(data, str):
+        # A lone surrogate becomes bytes that are no UTF-8, and is found as such.
+        data = data.encode("utf-8", "surrogatepass")
+    if len(data) > file_limit:
+        raise TooLarge(0, "", "", len(data), file_limit)
+    if data.startswith(_BYTE_ORDER_MARK):
+        raise ForbiddenCharacter(1, "", "", 1, "the byte order mark")
+    text = _decoded(data)
+    forbidden = _FORBIDDEN.search(data)
+    if forbidden:
+        raise _forbidden_at(data, forbidden.start())
+    if not text.endswith("\n"):
+        raise _cut_off(text)
+    lines = text[:-1].split("\n")
+    _check_shape(text, lines)
+    _check_lengths(lines, line_limit)
+    return lines
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        if fault.reason == "unexpected end of data":  # the file was cut within a character
+            raise _cut_off(data[: fault.start].decode("utf-8")) from None
+        line, column, label, field = _place(data, fault.start)
+        raise NotUtf8(line, label, field, column) from None
+
+
+def _forbidden_at(data: bytes, offset: int) -> TraceFault:
+    line, column, label, field = _place(data, offset)
+    code = data[offset] if data[offset] != 0xC2 else data[offset + 1]
+    name = {0: "NUL", 9: "a tab", 13: "a carriage return (lines end with LF alone)"}.get(code, "a control character")
+    return ForbiddenCharacter(line, label, field, column, f"U+{code:04X}, {name},")
+
+
+def _place(data: bytes, offset: int) -> tuple[int, int, str, str]:
+    """The line and column of a byte, counted from 1, and the record and field in which it stands, where they show."""
+    start = data.rfind(b"\n", 0, offset) + 1
+    end = data.find(b"\n", offset)
+    line = data[start : end if end >= 0 else len(data)]
+    label = _clean(label_of(line[:4096].decode("utf-8", "replace")))
+    name, equals, _ = data[start:offset].rpartition(b"|")[2].partition(b"=")
+    field = name.decode("ascii", "replace") if equals and re.fullmatch(b"[a-z][a-z0-9_]{0,60}", name) else ""
+    return data.count(b"\n", 0, offset) + 1, offset - start + 1, label, field
+
+
+def _clean(label: str) -> str:
+    """A label without the characters that must not reach a terminal."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in label)
+
+
+def _cut_off(text: str) -> CutOff:
+    complete = text[: text.rfind("\n") + 1]
+    last = complete.rstrip("\n").rpartition("\n")[2]
+    what = "the last line has no line feed" if text else "the file is empty"
+    return CutOff(complete.count("\n"), _clean(label_of(last)), "", what)
+
+
+def _check_shape(text: str, lines: list[str]) -> None:
+    if text.startswith("\n") or "\n\n" in text:
+        blank = lines.index("")
+        raise BlankLine(blank + 1, label_of(lines[blank - 1]) if blank else "", "")
+    if " \n" in text:
+        number = next(number for number, line in enumerate(lines) if line.endswith(" "))
+        label = label_of(lines[number])
+        name = lines[number].rpartition("|")[2].partition("=")[0]
+        raise TrailingSpace(number + 1, label, shown_field(name))
+
+
+def shown_field(name: str) -> str:
+    """A name for a message: empty unless it looks like a field name."""
+    return name if re.fullmatch("[a-z][a-z0-9_]{0,60}", name) else ""
+
+
+def _check_lengths(lines: list[str], limit: int) -> None:
+    for number, line in enumerate(lines, 1):
+        # A character has at most four bytes.
+        if len(line) * 4 > limit and (size := len(line.encode("utf-8"))) > limit:
+            raise TooLarge(number, label_of(line[:4096]), "", size, limit)

@@ -1,0 +1,185 @@
+"""A record and a trace as data: what the parser returns and the formatter takes.
+
+Values are kept as their unescaped text; the typed views (`integer`, `reals`, `bits`, ...) read that text on demand.
+This file knows the record keys of grammar version 1 and nothing about suites, order or the text of a line.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cai_conformance.trace.errors import FieldAbsent, NotOfType, NoTraceLine
+
+GRAMMAR = "1"
+
+RECORD_KEYS: Mapping[str, tuple[str, ...]] = {
+    "TRACE": (),
+    "CONFIG": (),
+    "CONVENTION": (),
+    "SPLIT": (),
+    "STAGE": ("index",),
+    "LOSS": ("step",),
+    "BITS": ("step",),
+    "RESULT": (),
+    "DECODE": ("arm", "prompt"),
+    "DRAFT": ("arm", "prompt", "pass"),
+    "CACHE": ("layer", "arm", "prefix"),
+    "SAMPLE": ("case", "draw"),
+    "GENERATE": ("arm", "prompt"),
+    "PROOF": (),
+    "END": (),
+}
+"""The fields that identify a record of a kind; a key field that a suite does not use is left out of the key."""
+
+OUTSIDE_BODY = frozenset({"TRACE", "CONVENTION", "BITS", "END"})
+"""The kinds that the body of a trace leaves out."""
+
+RecordKey = tuple[str, ...]
+"""The kind, then `name=value` for each key field: `("STAGE", "index=3")`."""
+
+Value = TypeVar("Value")
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """`text` on one line and not longer than about `limit` characters, for messages."""
+    shown = text.replace("\n", "\\n")
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def list_items(text: str) -> list[str]:
+    """The items of a list value: `[a, b]` gives `["a", "b"]`, `[]` gives none; ValueError without the brackets."""
+    if text[:1] != "[" or text[-1:] != "]":
+        raise ValueError(text)
+    return text[1:-1].split(", ") if text != "[]" else []
+
+
+def float_of_bits(text: str) -> float:
+    """The double whose sixteen hexadecimal digits, most significant first, are `text`; ValueError if it is not that."""
+    if len(text) != 16:
+        raise ValueError(text)
+    value: float = struct.unpack(">d", bytes.fromhex(text))[0]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a trace: its kind and its fields, name and unescaped text, in the order of the line."""
+
+    kind: str
+    fields: tuple[tuple[str, str], ...]
+
+    @property
+    def key(self) -> RecordKey:
+        """The key that is unique in a trace, such as `("STAGE", "index=3")`."""
+        names = RECORD_KEYS.get(self.kind, ())
+        if not names:
+            return (self.kind,)
+        return (self.kind, *(f"{name}={text}" for name, text in self.fields if name in names))
+
+    @property
+    def label(self) -> str:
+        """The key in words, such as `STAGE index=3`."""
+        return " ".join(shortened(part) for part in self.key)
+
+    def has(self, name: str) -> bool:
+        """Whether the record has the field."""
+        return any(name == found for found, _ in self.fields)
+
+    def get(self, name: str) -> str:
+        """The unescaped text of a field; FieldAbsent if there is none."""
+        for found, text in self.fields:
+            if found == name:
+                return text
+        raise FieldAbsent(0, self.label, name)
+
+    def integer(self, name: str) -> int:
+        """A field as an integer."""
+        return self._typed(name, int, "an integer")
+
+    def real(self, name: str) -> float:
+        """A field as a real, as printed."""
+        return self._typed(name, float, "a real")
+
+    def integers(self, name: str) -> list[int]:
+        """A field as a list of integers."""
+        return self._typed(name, lambda text: [int(item) for item in list_items(text)], "a list of integers")
+
+    def reals(self, name: str) -> list[float]:
+        """A field as a list of reals, as printed."""
+        return self._typed(name, lambda text: [float(item) for item in list_items(text)], "a list of reals")
+
+    def bits(self, name: str) -> list[float]:
+        """A field of exact bits as doubles; a single sixteen-digit value gives a list of one."""
+        return self._typed(name, _doubles, "bits of doubles")
+
+    def _typed(self, name: str, read: Callable[[str], Value], expected: str) -> Value:
+        text = self.get(name)
+        try:
+            return read(text)
+        except ValueError:
+            raise NotOfType(0, self.label, name, shortened(text), expected) from None
+
+
+def _doubles(text: str) -> list[float]:
+    return [float_of_bits(item) for item in (list_items(text) if text[:1] == "[" else [text])]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The fields of the TRACE record: which suite, in which version, profile, arithmetic and against which vectors."""
+
+    suite: str
+    suite_version: str
+    profile: str
+    arithmetic: str
+    vectors: str
+    grammar: str = GRAMMAR
+
+    @property
+    def record(self) -> Record:
+        """The TRACE record."""
+        names = ("grammar", "suite", "suite_version", "profile", "arithmetic", "vectors")
+        return Record("TRACE", tuple((name, getattr(self, name)) for name in names))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The records of one trace in file order, TRACE and END included; a bare body has neither."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def envelope(self) -> Envelope:
+        """The fields of the TRACE record; NoTraceLine if the trace is a bare body."""
+        if not self.records or self.records[0].kind != "TRACE":
+            raise NoTraceLine(0, "", "")
+        return Envelope(**dict(self.records[0].fields))
+
+    @property
+    def body(self) -> tuple[Record, ...]:
+        """The records without TRACE, CONVENTION, BITS and END."""
+        return tuple(record for record in self.records if record.kind not in OUTSIDE_BODY)
+
+    @property
+    def inner(self) -> tuple[Record, ...]:
+        """The records between TRACE and END."""
+        return tuple(record for record in self.records if record.kind not in ("TRACE", "END"))
+
+    def all(self, kind: str) -> tuple[Record, ...]:
+        """All records of one kind, in order."""
+        return tuple(record for record in self.records if record.kind == kind)
+
+    def find(self, kind: str, **fields: str | int) -> Record | None:
+        """The first record of `kind` whose named fields have these values, or None."""
+        wanted = {(name, str(value)) for name, value in fields.items()}
+        for record in self.records:
+            if record.kind == kind and wanted <= set(record.fields):
+                return record
+        return None
+
+    def keyed(self) -> dict[RecordKey, Record]:
+        """Every record under its key, in file order."""
+        return {record.key: record for record in self.records}

@@ -1,0 +1,63 @@
+"""The order and number of the records between TRACE and END, checked while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from cai_conformance.trace.errors import DuplicateRecord, MissingRecord, RecordOutOfOrder, TooManyRecords
+from cai_conformance.trace.records import Record, RecordKey
+from cai_conformance.trace.schema import RecordRule
+
+
+class Sequence:
+    """Where a reader stands in the rules of a profile.
+
+    `later` tells which kinds still come, so that a record in the wrong place is told from one that is not there at all.
+    """
+
+    def __init__(self, rules: tuple[RecordRule, ...]) -> None:
+        self._rules = rules
+        self._places = {rule.kind: place for place, rule in enumerate(rules)}
+        self._place = 0
+        self._count = 0
+        self._last: int | None = None
+        self._lines: dict[RecordKey, int] = {}
+
+    def take(self, record: Record, line: int, later: Container[str]) -> None:
+        """Accept the next record, of a kind that the rules have; raise the TraceFault that says why it cannot stand."""
+        first = self._lines.setdefault(record.key, line)
+        if first != line:
+            raise DuplicateRecord(line, record.label, "", first)
+        place = self._places[record.kind]
+        if place != self._place:
+            self._move(place, record, line, later)
+        rule = self._rules[place]
+        self._count += 1
+        if rule.maximum is not None and self._count > rule.maximum:
+            raise TooManyRecords(line, record.label, "", rule.kind, rule.maximum)
+        if rule.ascending:
+            value = record.integer(rule.key[0])
+            if self._last is not None and value < self._last:
+                raise RecordOutOfOrder(line, record.label, rule.key[0], f"{self._last} stands before it")
+            self._last = value
+
+    def finish(self, line: int) -> None:
+        """Accept the end of the records, of which END stands on `line` (0: there is no END)."""
+        for rule in self._rules[self._place :]:
+            count = self._count if rule is self._rules[self._place] else 0
+            if count < rule.minimum:
+                raise MissingRecord(line, "END" if line else "", "", rule.kind, rule.minimum, count)
+
+    def _move(self, place: int, record: Record, line: int, later: Container[str]) -> None:
+        if place < self._place:
+            before = self._rules[self._place].kind
+            raise RecordOutOfOrder(line, record.label, "", f"{record.kind} stands before {before}")
+        for skipped in range(self._place, place):
+            rule = self._rules[skipped]
+            count = self._count if skipped == self._place else 0
+            if count < rule.minimum:
+                if rule.kind in later:
+                    why = f"{rule.kind} stands before {record.kind}"
+                    raise RecordOutOfOrder(line, record.label, "", why)
+                raise MissingRecord(line, record.label, "", rule.kind, rule.minimum, count)
+        self._place, self._count, self._last = place, 0, None
