@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cai_reference.arithmetic import fast, libm
+from cai_reference.arithmetic import elementary, fast, libm
 from cai_reference.arithmetic.ascending import ascending_matmul, ascending_sum
 from cai_reference.arithmetic.errors import UnknownArithmetic
 from cai_reference.arithmetic.types import Elementwise, Product, Summation
@@ -38,6 +38,18 @@ class Arithmetic:
         return self.identifier != "fast"
 
 
+STRICT = Arithmetic(
+    identifier="strict/1",
+    exp=elementary.exp,
+    log=elementary.log,
+    log1p=elementary.log1p,
+    tanh=elementary.tanh,
+    sin=elementary.sin,
+    cos=elementary.cos,
+    matmul=ascending_matmul,
+    sum=ascending_sum,
+)
+
 LIBM = Arithmetic(
     identifier="libm/1",
     exp=libm.exp,
@@ -60,19 +72,6 @@ FAST = Arithmetic(
     cos=fast.cos,
     matmul=fast.matmul,
     sum=fast.sum_,
-)
-
-# Placeholder functions until `elementary` lands: sums and products are already those of strict/1.
-STRICT = Arithmetic(
-    identifier="strict/1",
-    exp=libm.exp,
-    log=libm.log,
-    log1p=libm.log1p,
-    tanh=libm.tanh,
-    sin=libm.sin,
-    cos=libm.cos,
-    matmul=ascending_matmul,
-    sum=ascending_sum,
 )
 
 _ALL = (STRICT, LIBM, FAST)

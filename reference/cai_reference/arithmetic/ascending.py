@@ -2,38 +2,55 @@
 
 This is the common half of `strict/1` and `libm/1`. There is no BLAS here, no pairwise summation and no fused
 multiply-add, so a result does not depend on shape, memory layout, thread count or batch.
+
+Each operation has two ways of computing the same bits. With many results, a loop over the terms adds one term to all
+results at once. With few results that loop would spend its time in Python, so `np.add.accumulate` runs along the terms
+instead: it is sequential by definition, its element k being element k-1 plus term k. It starts from the first term where
+the loop starts from +0.0; the two differ only while every term so far is -0.0, and the final `+ 0.0` mends that.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from cai_reference.arithmetic.errors import MatmulShapes
 from cai_reference.arithmetic.types import Array
 
+# Below so many results the accumulating way is the faster one.
+_FEW = 256
+
 
 def ascending_sum(x: Array | float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Sum over `axis` in ascending order; several axes are summed as one, row-major.
 
-    `np.add.accumulate` is sequential by definition: its element k is element k-1 plus x[k]. It starts from x[0] instead of
-    +0.0 + x[0]; the two differ only while every term so far is -0.0, which the final `+ 0.0` turns into +0.0.
-
-    Arguments: `x` of any shape; `axis` an axis, distinct axes, or None for all; `keepdims` keeps summed axes with length 1.
+    Arguments: `x` of any shape; `axis` an axis, distinct axes, or None for all; `keepdims` keeps summed axes at length 1.
     Returns: the sum; a sum of no terms is +0.0.
+    Raises: numpy.exceptions.AxisError for an axis that `x` lacks, ValueError for one given twice.
     """
     values = np.asarray(x, dtype=np.float64)
-    if axis is None:
-        axes = tuple(range(values.ndim))
-    else:
-        given = axis if isinstance(axis, tuple) else (axis,)
-        axes = tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, values.ndim)))
+    given = tuple(range(values.ndim)) if axis is None else axis
+    axes = tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, values.ndim)))
     kept = tuple(k for k in range(values.ndim) if k not in axes)
     shape = tuple(values.shape[k] for k in kept)
-    rows = values.transpose(kept + axes).reshape((*shape, -1)) if values.size else np.zeros((*shape, 0))
-    total = np.add.accumulate(rows, axis=-1)[..., -1] + 0.0 if rows.shape[-1] else np.zeros(shape)
+    terms = math.prod(values.shape[k] for k in axes)
+    total = _sum_last(values.transpose(kept + axes).reshape((*shape, terms)))
     if keepdims:
-        total = np.asarray(total).reshape([1 if k in axes else n for k, n in enumerate(values.shape)])
-    return np.asarray(total)
+        return total.reshape(tuple(1 if k in axes else length for k, length in enumerate(values.shape)))
+    return total
+
+
+def _sum_last(rows: Array) -> Array:
+    """Sum `[..., terms]` over its last axis."""
+    terms = rows.shape[-1]
+    total = np.zeros(rows.shape[:-1])
+    with np.errstate(all="ignore"):
+        if total.size >= _FEW or terms == 0:
+            for k in range(terms):
+                total += rows[..., k]
+            return total
+        return np.asarray(np.add.accumulate(rows, axis=-1)[..., -1] + 0.0)
 
 
 def ascending_matmul(a: Array, b: Array) -> Array:
@@ -50,7 +67,12 @@ def ascending_matmul(a: Array, b: Array) -> Array:
         leading = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise MatmulShapes(left.shape, right.shape) from None
+    terms = left.shape[-1]
     total = np.zeros((*leading, left.shape[-2], right.shape[-1]))
-    for k in range(left.shape[-1]):
-        total += left[..., :, k, None] * right[..., k, None, :]
-    return total
+    with np.errstate(all="ignore"):
+        if total.size >= _FEW or terms == 0:
+            for k in range(terms):
+                total += left[..., :, k, None] * right[..., k, None, :]
+            return total
+        products = left[..., :, :, None] * right[..., None, :, :]
+        return np.asarray(np.add.accumulate(products, axis=-2)[..., -1, :] + 0.0)

@@ -34,8 +34,8 @@ def from_hex_bits(text: str) -> float:
 def ulp_distance(a: float, b: float) -> int:
     """Return how many doubles lie between `a` and `b`, counting `b`: 0 for equal values, 1 for neighbours.
 
-    +0.0 and -0.0 are 0 apart; an infinity is the neighbour of the largest finite number of its sign. Two NaN are 0 apart;
-    NaN and a number are 2**64 apart, which is more than any two numbers are.
+    +0.0 and -0.0 are 0 apart; an infinity is the neighbour of the largest finite number of its sign. Two NaN are 0
+    apart; NaN and a number are 2**64 apart, which is more than any two numbers are.
     """
     if a != a or b != b:
         return 0 if a != a and b != b else 1 << 64
@@ -54,7 +54,7 @@ def little_endian_bytes(array: Array | float) -> bytes:
 
 
 def sha256_of(arrays: Iterable[Array | float]) -> str:
-    """Return `sha256:<hex>` over the concatenated little-endian doubles of `arrays`, in the given order; shapes don't count."""
+    """Return `sha256:<hex>` over the concatenated little-endian doubles of `arrays`, in this order; shapes don't count."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(little_endian_bytes(array))

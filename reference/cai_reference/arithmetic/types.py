@@ -14,7 +14,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 
 class Elementwise(Protocol):
-    """A function of one real, applied to each element of an array of any shape; a number gives an array without axes."""
+    """A function of one real, applied to each element of an array; a number gives an array without axes."""
 
     def __call__(self, x: Array | float, /) -> Array:
         """Return an array of the shape of `x`."""
