@@ -1,0 +1,205 @@
+"""Softmax, its logarithm, its causal form, and the mean negative log-likelihood of indexed targets.
+
+All of them share one way to normalise a row: subtract the maximum m, skip its first occurrence, and sum the
+exponentials of the rest into `tail`, ascending. The skipped term is exactly 1, so the denominator is 1 + tail and its
+logarithm log1p(tail), which stays accurate when one class dominates (course, chapters 12, 16 and 28).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd.errors import (
+    AxisOutOfBounds,
+    CausalSoftmaxEmptyTokens,
+    CausalSoftmaxNonSquare,
+    CausalSoftmaxRank,
+    EmptyNormalizationAxis,
+    EmptyTargets,
+    NaNLogit,
+    NegativeInfinityLogit,
+    PositiveInfinityLogit,
+    TargetCountMismatch,
+    TargetOutOfBounds,
+)
+from cai_reference.autograd.graph import Tape, Variable, first_non_finite
+
+
+@dataclass(frozen=True)
+class NormalizedRows:
+    """Rows of logits, normalised along the last axis.
+
+    Attributes:
+        maximum: the largest logit of each row, the last axis kept with length 1.
+        exponentials: exp(logit − maximum); 1 at every maximum, +0.0 where a row does not see a class.
+        tail: the ascending sum of the exponentials without the first maximum, the last axis kept with length 1.
+    """
+
+    maximum: Array
+    exponentials: Array
+    tail: Array
+
+    def probabilities(self) -> Array:
+        """Return exp(logit − maximum) / (1 + tail), zeros positive."""
+        return self.exponentials / (1.0 + self.tail) + 0.0
+
+
+def normalize_rows(
+    arithmetic: Arithmetic, logits: Array, visible: npt.NDArray[np.bool_] | None = None
+) -> NormalizedRows:
+    """Normalise along the last axis, over the classes that `visible` (broadcast to the logits) admits, or all."""
+    seen = logits if visible is None else np.where(visible, logits, -np.inf)
+    winner = np.argmax(seen, axis=-1, keepdims=True)
+    maximum = np.take_along_axis(seen, winner, axis=-1)
+    with np.errstate(over="ignore"):
+        gap = seen - maximum
+    exponentials = arithmetic.exp(gap)
+    others = exponentials.copy()
+    np.put_along_axis(others, winner, 0.0, axis=-1)
+    return NormalizedRows(maximum, exponentials, arithmetic.sum(others, axis=-1, keepdims=True))
+
+
+def softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
+    """Return probabilities along `axis`; backward p · (g − Σ g·p), the sum ascending.
+
+    Raises:
+        AxisOutOfBounds, EmptyNormalizationAxis: the axis is not there, or has no classes.
+    """
+    _check_classes(logits.shape, axis)
+    arithmetic = tape.arithmetic
+    rows = normalize_rows(arithmetic, np.moveaxis(logits.value, axis, -1)).probabilities()
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (np.moveaxis(_softmax_pullback(arithmetic, rows, np.moveaxis(adjoint, axis, -1)), -1, axis),)
+
+    return tape.record("softmax", np.moveaxis(rows, -1, axis), (logits,), pullback)
+
+
+def log_softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
+    """Return (logit − maximum) − log1p(tail) along `axis`; backward g − p · Σ g.
+
+    Raises:
+        AxisOutOfBounds, EmptyNormalizationAxis: the axis is not there, or has no classes.
+    """
+    _check_classes(logits.shape, axis)
+    arithmetic = tape.arithmetic
+    moved = np.moveaxis(logits.value, axis, -1)
+    rows = normalize_rows(arithmetic, moved)
+    value = (moved - rows.maximum) - arithmetic.log1p(rows.tail)
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        upstream = np.moveaxis(adjoint, axis, -1)
+        total = arithmetic.sum(upstream, axis=-1, keepdims=True)
+        return (np.moveaxis(upstream - rows.probabilities() * total, -1, axis),)
+
+    return tape.record("log-softmax", np.moveaxis(value, -1, axis), (logits,), pullback)
+
+
+def causal_softmax(tape: Tape, scores: Variable) -> Variable:
+    """Return probabilities of scores [..., tokens, tokens]; query q sees keys 0…q, the rest are exactly +0.0.
+
+    Raises:
+        CausalSoftmaxRank, CausalSoftmaxNonSquare, CausalSoftmaxEmptyTokens: the scores are not square, or empty.
+    """
+    if len(scores.shape) < 2:
+        raise CausalSoftmaxRank(len(scores.shape))
+    queries, keys = scores.shape[-2:]
+    if queries != keys:
+        raise CausalSoftmaxNonSquare(queries, keys)
+    if queries == 0:
+        raise CausalSoftmaxEmptyTokens
+    arithmetic = tape.arithmetic
+    visible = np.tril(np.ones((queries, keys), dtype=np.bool_))
+    rows = normalize_rows(arithmetic, scores.value, visible).probabilities()
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (_softmax_pullback(arithmetic, rows, adjoint),)
+
+    return tape.record("causal softmax", rows, (scores,), pullback)
+
+
+def mean_nll(tape: Tape, logits: Variable, targets: Sequence[int]) -> Variable:
+    """Return the mean over rows of −ln softmax(logits)[target], a scalar.
+
+    Args:
+        tape: what records.
+        logits: shape [..., classes]; every row along the last axis is a group.
+        targets: one class a group, in row-major order.
+
+    Raises:
+        As `mean_nll_of`.
+    """
+    rows, mean = _mean_nll(tape.arithmetic, logits.value, targets)
+    groups = len(targets)
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        gradient = rows.probabilities().reshape(groups, -1)
+        gradient[np.arange(groups), list(targets)] -= 1.0
+        return ((gradient * (adjoint / groups) + 0.0).reshape(logits.shape),)
+
+    return tape.record("mean nll", np.asarray(mean), (logits,), pullback)
+
+
+def mean_nll_of(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -> float:
+    """Return the mean negative log-likelihood of raw logits [..., classes], in nats.
+
+    A row's loss is (maximum − target logit) + log1p(tail); the mean is the ascending sum over the rows, divided by
+    their number. Where that overflows although each row's share does not, the shares are summed instead.
+
+    Raises:
+        AxisOutOfBounds, EmptyNormalizationAxis, TargetCountMismatch, EmptyTargets, TargetOutOfBounds, NaNLogit,
+        PositiveInfinityLogit, NegativeInfinityLogit: looked for in this order, logits in row-major order.
+    """
+    return _mean_nll(arithmetic, logits, targets)[1]
+
+
+def _mean_nll(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -> tuple[NormalizedRows, float]:
+    _check_classes(logits.shape, logits.ndim - 1)
+    classes = logits.shape[-1]
+    groups = logits.size // classes
+    if len(targets) != groups:
+        raise TargetCountMismatch(groups, len(targets))
+    if groups == 0:
+        raise EmptyTargets
+    for group, target in enumerate(targets):
+        if not 0 <= target < classes:
+            raise TargetOutOfBounds(group, target, classes)
+    _check_logits(logits.reshape(groups, classes))
+    rows = normalize_rows(arithmetic, logits.reshape(groups, classes))
+    chosen = logits.reshape(groups, classes)[np.arange(groups), list(targets)]
+    maximum, log_normalizer = rows.maximum[:, 0], arithmetic.log1p(rows.tail)[:, 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = maximum - chosen
+        total = arithmetic.sum(gap + log_normalizer)
+        if not np.isfinite(total):
+            shares = np.where(np.isfinite(gap), gap / groups, maximum / groups - chosen / groups)
+            return rows, float(arithmetic.sum(shares + log_normalizer / groups)) + 0.0
+    return rows, float(total / groups) + 0.0
+
+
+def _softmax_pullback(arithmetic: Arithmetic, probabilities: Array, adjoint: Array) -> Array:
+    weighted = arithmetic.sum(adjoint * probabilities, axis=-1, keepdims=True)
+    return probabilities * (adjoint - weighted) + 0.0
+
+
+def _check_classes(shape: tuple[int, ...], axis: int) -> None:
+    if not 0 <= axis < len(shape):
+        raise AxisOutOfBounds(axis, len(shape))
+    if shape[axis] == 0:
+        raise EmptyNormalizationAxis(axis)
+
+
+def _check_logits(rows: Array) -> None:
+    index = first_non_finite(rows)
+    if index is None:
+        return
+    group, class_index = divmod(index, rows.shape[1])
+    value = rows[group, class_index]
+    if np.isnan(value):
+        raise NaNLogit(group, class_index)
+    raise PositiveInfinityLogit(group, class_index) if value > 0 else NegativeInfinityLogit(group, class_index)

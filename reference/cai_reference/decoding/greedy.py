@@ -1,0 +1,100 @@
+"""Greedy decoding of a fixed-context model.
+
+The context slides: the newest token comes in, the oldest goes out. EOS ends the continuation and is not part of it
+(course, chapter 23; decoders with a growing context stop otherwise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.models import NeuralNgram
+from cai_reference.models.errors import MaskedTokenOutOfBounds, NonFiniteLogit, NoUnmaskedToken
+from cai_reference.text import EOS
+
+
+class Stop(StrEnum):
+    """Why a continuation ended."""
+
+    EOS = "eos"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """The generated ids, without prompt and EOS; per choice the top-2 margin; why it ended."""
+
+    ids: tuple[int, ...]
+    margins: tuple[float, ...]
+    stop: Stop
+
+
+def greedy_token(logits: Array, masked: Collection[int] = ()) -> int:
+    """Return the id of the largest logit [V] that is not masked; of several, the lowest id (+0.0 and −0.0 tie).
+
+    Raises:
+        MaskedTokenOutOfBounds: a masked id is beyond the vocabulary.
+        NoUnmaskedToken: every id is masked.
+        NonFiniteLogit: a logit is not finite, masked or not; the lowest id is named.
+    """
+    check_mask(masked, len(logits))
+    best: int | None = None
+    for token, value in enumerate(logits.tolist()):
+        if not np.isfinite(value):
+            raise NonFiniteLogit(token, value)
+        if token not in masked and (best is None or value > logits[best]):
+            best = token
+    if best is None:
+        raise NoUnmaskedToken
+    return best
+
+
+def check_mask(masked: Collection[int], vocabulary_size: int) -> None:
+    """Refuse a mask that names an id beyond the vocabulary.
+
+    Raises:
+        MaskedTokenOutOfBounds: with the lowest such id.
+    """
+    for token in sorted(masked):
+        if not 0 <= token < vocabulary_size:
+            raise MaskedTokenOutOfBounds(token, vocabulary_size)
+
+
+def margin(logits: Array, masked: Collection[int] = ()) -> float:
+    """Return the gap between the two largest logits that are not masked; infinite where there is only one."""
+    ordered = sorted((value for token, value in enumerate(logits.tolist()) if token not in masked), reverse=True)
+    return ordered[0] - ordered[1] if len(ordered) > 1 else float("inf")
+
+
+def continue_greedily(
+    model: NeuralNgram,
+    prompt: Sequence[int],
+    limit: int,
+    arithmetic: Arithmetic,
+    masked: Collection[int] = (),
+) -> Continuation:
+    """Continue a prompt of exactly the model's context length by up to `limit` tokens.
+
+    Raises:
+        MaskedTokenOutOfBounds: before any forward pass.
+        ContextTokenCountMismatch, EmbeddingError: the prompt does not fit the model.
+        NoUnmaskedToken, NonFiniteLogit: as `greedy_token`.
+    """
+    check_mask(masked, model.configuration.vocabulary)
+    context = list(prompt)
+    ids: list[int] = []
+    margins: list[float] = []
+    for _ in range(limit):
+        logits = model.next_token_logits(arithmetic, context)
+        token = greedy_token(logits, masked)
+        margins.append(margin(logits, masked))
+        if token == EOS:
+            return Continuation(tuple(ids), tuple(margins), Stop.EOS)
+        ids.append(token)
+        context = [*context[1:], token]
+    return Continuation(tuple(ids), tuple(margins), Stop.LIMIT)

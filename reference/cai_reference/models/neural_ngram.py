@@ -1,0 +1,185 @@
+"""The neural n-gram: the next token from a fixed number of previous ones.
+
+The embeddings of the context are laid side by side, pass a SwiGLU layer, and are projected to logits::
+
+    x = [E[c₀] … E[c_{C−1}]]        [batch, C·D]
+    h = (SiLU(x Wg) · (x Wu)) Wd    [batch, H]
+    z = h Wo                        [batch, V]
+
+(Bengio and others, "A neural probabilistic language model", 2003, with a SwiGLU hidden layer; course, chapter 23.) Only
+the token after the context is predicted: of a window's shifted targets, the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd import Parameter, Tape, Variable, mean_nll, reshape
+from cai_reference.layers import embedding, linear, swiglu, xavier_uniform
+from cai_reference.layers.initialization import check_unique_names
+from cai_reference.models.errors import (
+    BatchContextLengthMismatch,
+    ContextTokenCountMismatch,
+    EmptyBatch,
+    EmptyVocabulary,
+    MissingTargetRow,
+    ParameterCountMismatch,
+    ParameterNameMismatch,
+    ParameterShapeMismatch,
+    TargetIdOutOfBounds,
+    ZeroContext,
+    ZeroEmbeddingWidth,
+    ZeroHiddenWidth,
+)
+from cai_reference.splitmix import SplitMix64
+from cai_reference.text import Window
+
+PARAMETER_NAMES: Final = (
+    "ngram.embedding.weight",
+    "ngram.ffn.gate.weight",
+    "ngram.ffn.up.weight",
+    "ngram.ffn.down.weight",
+    "ngram.output.weight",
+)
+
+
+@dataclass(frozen=True)
+class NeuralNgramConfiguration:
+    """The sizes: vocabulary V, context C, embedding width D, hidden width H.
+
+    Raises:
+        EmptyVocabulary, ZeroContext, ZeroEmbeddingWidth, ZeroHiddenWidth: a size is below 1, looked at in this order.
+    """
+
+    vocabulary: int
+    context: int
+    embedding: int
+    hidden: int
+
+    def __post_init__(self) -> None:
+        if self.vocabulary < 1:
+            raise EmptyVocabulary
+        if self.context < 1:
+            raise ZeroContext
+        if self.embedding < 1:
+            raise ZeroEmbeddingWidth
+        if self.hidden < 1:
+            raise ZeroHiddenWidth
+
+    @property
+    def concatenated(self) -> int:
+        """The width of a context, C·D."""
+        return self.context * self.embedding
+
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Return the shape [inputs, outputs] of each parameter, in registry order."""
+        return (
+            (self.vocabulary, self.embedding),
+            (self.concatenated, self.hidden),
+            (self.concatenated, self.hidden),
+            (self.hidden, self.hidden),
+            (self.hidden, self.vocabulary),
+        )
+
+    @property
+    def parameters(self) -> int:
+        """How many scalars are trained."""
+        return sum(inputs * outputs for inputs, outputs in self.shapes())
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a forward pass computes on the way.
+
+    Attributes:
+        embeddings: shape [batch, C, D].
+        concatenated: shape [batch, C·D].
+        hidden: shape [batch, H].
+        logits: shape [batch, V].
+    """
+
+    embeddings: Variable
+    concatenated: Variable
+    hidden: Variable
+    logits: Variable
+
+
+class NeuralNgram:
+    """A model: sizes and five parameters in registry order.
+
+    Raises:
+        ParameterCountMismatch, ParameterNameMismatch, ParameterShapeMismatch: the parameters do not fit the sizes.
+    """
+
+    def __init__(self, configuration: NeuralNgramConfiguration, parameters: Sequence[Parameter]) -> None:
+        shapes = configuration.shapes()
+        if len(parameters) != len(shapes):
+            raise ParameterCountMismatch(len(shapes), len(parameters))
+        for index, (parameter, name, shape) in enumerate(zip(parameters, PARAMETER_NAMES, shapes, strict=True)):
+            if parameter.name != name:
+                raise ParameterNameMismatch(index, name, parameter.name)
+            if parameter.shape != shape:
+                raise ParameterShapeMismatch(name, shape, parameter.shape)
+        self.configuration = configuration
+        self.parameters = tuple(parameters)
+
+    @classmethod
+    def initialize(cls, configuration: NeuralNgramConfiguration, generator: SplitMix64) -> NeuralNgram:
+        """Draw all parameters from one stream, in registry order."""
+        check_unique_names(PARAMETER_NAMES)
+        parameters = [
+            xavier_uniform(name, inputs, outputs, generator)
+            for name, (inputs, outputs) in zip(PARAMETER_NAMES, configuration.shapes(), strict=True)
+        ]
+        return cls(configuration, parameters)
+
+    def forward(self, tape: Tape, context_ids: Sequence[int], batch: int) -> Stages:
+        """Run the model on `batch` contexts, given flat, oldest token first.
+
+        Raises:
+            EmptyBatch: there are no rows.
+            ContextTokenCountMismatch: there are not batch · C ids.
+            EmbeddingError: an id is beyond the vocabulary.
+        """
+        sizes = self.configuration
+        if batch < 1:
+            raise EmptyBatch
+        if len(context_ids) != batch * sizes.context:
+            raise ContextTokenCountMismatch(batch * sizes.context, len(context_ids))
+        table, gate, up, down, output = self.parameters
+        embeddings = embedding(tape, table, context_ids, (batch, sizes.context))
+        concatenated = reshape(tape, embeddings, (batch, sizes.concatenated))
+        hidden = swiglu(tape, concatenated, gate, up, down)
+        return Stages(embeddings, concatenated, hidden, linear(tape, hidden, output))
+
+    def loss(self, tape: Tape, windows: Sequence[Window]) -> Variable:
+        """Return the mean negative log-likelihood, in nats, of the last target of each window.
+
+        Raises:
+            EmptyBatch, BatchContextLengthMismatch, MissingTargetRow, TargetIdOutOfBounds: looked for in this order,
+                before the forward pass.
+        """
+        sizes = self.configuration
+        if not windows:
+            raise EmptyBatch
+        for window in windows:
+            if len(window.inputs) != sizes.context:
+                raise BatchContextLengthMismatch(sizes.context, len(window.inputs))
+        targets: list[int] = []
+        for row, window in enumerate(windows):
+            if not window.targets:
+                raise MissingTargetRow(row)
+            target = window.targets[-1]
+            if not 0 <= target < sizes.vocabulary:
+                raise TargetIdOutOfBounds(row, target, sizes.vocabulary)
+            targets.append(target)
+        context_ids = [token for window in windows for token in window.inputs]
+        return mean_nll(tape, self.forward(tape, context_ids, len(windows)).logits, targets)
+
+    def next_token_logits(self, arithmetic: Arithmetic, context: Sequence[int]) -> Array:
+        """Return the logits [V] after one context, without recording."""
+        logits: Array = self.forward(Tape(arithmetic, recording=False), context, batch=1).logits.value[0]
+        return logits

@@ -1,0 +1,106 @@
+"""The training loop: forward, backward, AdamW, zero gradients; evaluate at chosen steps.
+
+A value is the one after the step that it names; step 0 is before any update (course, chapter 23). Batches are taken
+from the plan in order, and from its start again where the steps outnumber them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd import Tape, backward
+from cai_reference.models import NeuralNgram
+from cai_reference.text import Batch, Epoch
+from cai_reference.training.adamw import AdamW
+from cai_reference.training.errors import NoTrainingBatches
+from cai_reference.training.evaluation import evaluate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Mean losses in nats over all training and all validation windows."""
+
+    train: float
+    validation: float
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """What is known after one step.
+
+    Attributes:
+        step: 0 before any update.
+        parameters: the values after the step, in registry order.
+        batch_loss: the loss of the step's batch before its update; None at step 0.
+        gradients: the gradients that the update used, in registry order; empty at step 0.
+        evaluation: the losses after the step, at the steps chosen for it.
+    """
+
+    step: int
+    parameters: tuple[Array, ...]
+    batch_loss: float | None
+    gradients: tuple[Array, ...]
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What is trained on what, and when it is evaluated.
+
+    Attributes:
+        train: the epoch that is trained on.
+        validation: the epoch that is only evaluated.
+        plan: the training batches, in order of use.
+        train_evaluation: the training epoch's batches for evaluation.
+        validation_evaluation: the validation epoch's batches for evaluation.
+        steps: how many updates are made.
+        evaluate_at: the steps after which losses are computed.
+    """
+
+    train: Epoch
+    validation: Epoch
+    plan: Sequence[Batch]
+    train_evaluation: Sequence[Batch]
+    validation_evaluation: Sequence[Batch]
+    steps: int
+    evaluate_at: frozenset[int]
+
+    def run(self, model: NeuralNgram, optimizer: AdamW, arithmetic: Arithmetic) -> Iterator[TrainingStep]:
+        """Train the model in place and yield every step, step 0 first.
+
+        Raises:
+            NoTrainingBatches: the plan is empty.
+            NoEvaluationRows: an evaluation plan is empty.
+            AutogradError, AdamWError: a number left the range of binary64; the step is not taken.
+        """
+        if not self.plan:
+            raise NoTrainingBatches
+        yield self._after(0, model, None, (), arithmetic)
+        for step in range(1, self.steps + 1):
+            batch = self.plan[(step - 1) % len(self.plan)]
+            loss = model.loss(Tape(arithmetic), [self.train.window(slot) for slot in batch])
+            backward(loss)
+            gradients = tuple(parameter.gradient for parameter in model.parameters)
+            optimizer.step(model.parameters)
+            for parameter in model.parameters:
+                parameter.zero_gradient()
+            yield self._after(step, model, float(loss.value), gradients, arithmetic)
+
+    def _after(
+        self,
+        step: int,
+        model: NeuralNgram,
+        batch_loss: float | None,
+        gradients: tuple[Array, ...],
+        arithmetic: Arithmetic,
+    ) -> TrainingStep:
+        evaluation = None
+        if step in self.evaluate_at:
+            evaluation = Evaluation(
+                evaluate(model, self.train, self.train_evaluation, arithmetic),
+                evaluate(model, self.validation, self.validation_evaluation, arithmetic),
+            )
+        values = tuple(parameter.value for parameter in model.parameters)
+        return TrainingStep(step, values, batch_loss, gradients, evaluation)
