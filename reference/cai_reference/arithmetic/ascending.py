@@ -5,8 +5,8 @@ multiply-add, so a result does not depend on shape, memory layout, thread count 
 
 Each operation has two ways of computing the same bits. With many results, a loop over the terms adds one term to all
 results at once. With few results that loop would spend its time in Python, so `np.add.accumulate` runs along the terms
-instead: it is sequential by definition, its element k being element k-1 plus term k. It starts from the first term where
-the loop starts from +0.0; the two differ only while every term so far is -0.0, and the final `+ 0.0` mends that.
+instead: it is sequential by definition, its element k being element k-1 plus term k. It starts from the first term
+where the loop starts from +0.0; the two differ only while every term so far is -0.0, and the final `+ 0.0` mends that.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from cai_reference.arithmetic.types import Array
 # Below so many results the accumulating way is the faster one.
 _FEW = 256
 
+# It needs room for every product; beyond so many, the loop is used whatever the number of results.
+_MANY_PRODUCTS = 1 << 22
+
 
 def ascending_sum(x: Array | float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     """Sum over `axis` in ascending order; several axes are summed as one, row-major.
 
-    Arguments: `x` of any shape; `axis` an axis, distinct axes, or None for all; `keepdims` keeps summed axes at length 1.
+    Arguments: `x` of any shape; `axis` an axis, distinct axes, or None for all; `keepdims` keeps summed axes, length 1.
     Returns: the sum; a sum of no terms is +0.0.
     Raises: numpy.exceptions.AxisError for an axis that `x` lacks, ValueError for one given twice.
     """
@@ -70,7 +73,7 @@ def ascending_matmul(a: Array, b: Array) -> Array:
     terms = left.shape[-1]
     total = np.zeros((*leading, left.shape[-2], right.shape[-1]))
     with np.errstate(all="ignore"):
-        if total.size >= _FEW or terms == 0:
+        if total.size >= _FEW or total.size * terms > _MANY_PRODUCTS or terms == 0:
             for k in range(terms):
                 total += left[..., :, k, None] * right[..., k, None, :]
             return total

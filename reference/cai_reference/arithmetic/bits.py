@@ -54,7 +54,7 @@ def little_endian_bytes(array: Array | float) -> bytes:
 
 
 def sha256_of(arrays: Iterable[Array | float]) -> str:
-    """Return `sha256:<hex>` over the concatenated little-endian doubles of `arrays`, in this order; shapes don't count."""
+    """Return `sha256:<hex>` over the little-endian doubles of `arrays`, one after the other; shapes don't count."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(little_endian_bytes(array))

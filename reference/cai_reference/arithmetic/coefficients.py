@@ -1,7 +1,7 @@
 """The constants of `strict/1`, as hexadecimal doubles, each with the rule that gives it.
 
-All are truncations or roundings to nearest of exact mathematical values, so anyone can derive them again; none comes from
-a fit. What is done with them is in `elementary`.
+All are truncations or roundings to nearest of exact mathematical values, so anyone can derive them again; none comes
+from a fit. What is done with them is in `elementary`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ def _doubles(table: str) -> tuple[float, ...]:
     return tuple(float.fromhex(line.split()[0]) for line in table.split("\n") if line.strip())
 
 
-# Adding this to a real of magnitude below 2**51, and subtracting it again, rounds the real to the nearest integer (ties to
-# even). The sum's bits are SHIFT_BITS plus that integer.
+# Adding this to a real of magnitude below 2**51, and subtracting it again, rounds the real to the nearest integer (ties
+# to even). The sum's bits are SHIFT_BITS plus that integer.
 SHIFT = float.fromhex("0x1.8p+52")
 SHIFT_BITS = 0x4338_0000_0000_0000
 
