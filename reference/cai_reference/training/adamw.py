@@ -188,6 +188,11 @@ class AdamW:
         self.groups = groups
         self.state = AdamWState()
 
+    def moments(self, parameter: Parameter) -> Moments:
+        """Return the running means of a parameter; zeros before its first step."""
+        zeros = np.zeros(parameter.shape)
+        return self.state.moments.get(parameter.name, Moments(zeros, zeros))
+
     def step(self, parameters: Sequence[Parameter], transform: GradientTransform | None = None) -> None:
         """Update every parameter from its stored gradient, or raise and change nothing.
 
@@ -258,8 +263,7 @@ class AdamW:
         """Return the new weights and moments of one parameter; the names are those of the formulas."""
         rate, beta1, beta2 = self.configuration.learning_rate, self.configuration.beta1, self.configuration.beta2
         decay = self.configuration.weight_decay if parameter.name in self.groups.decay else 0.0
-        zeros = np.zeros(parameter.shape)
-        moments = self.state.moments.get(parameter.name, Moments(zeros, zeros))
+        moments = self.moments(parameter)
         w = parameter.value
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
             m = beta1 * moments.first + (1.0 - beta1) * g

@@ -33,6 +33,7 @@ class TrainingStep:
     Attributes:
         step: 0 before any update.
         parameters: the values after the step, in registry order.
+        moments: the first moments after the step, in registry order, then the second ones.
         batch_loss: the loss of the step's batch before its update; None at step 0.
         gradients: the gradients that the update used, in registry order; empty at step 0.
         evaluation: the losses after the step, at the steps chosen for it.
@@ -40,6 +41,7 @@ class TrainingStep:
 
     step: int
     parameters: tuple[Array, ...]
+    moments: tuple[Array, ...]
     batch_loss: float | None
     gradients: tuple[Array, ...]
     evaluation: Evaluation | None
@@ -77,7 +79,7 @@ class TrainingRun:
         """
         if not self.plan:
             raise NoTrainingBatches
-        yield self._after(0, model, None, (), arithmetic)
+        yield self._after(0, model, optimizer, None, (), arithmetic)
         for step in range(1, self.steps + 1):
             batch = self.plan[(step - 1) % len(self.plan)]
             loss = model.loss(Tape(arithmetic), [self.train.window(slot) for slot in batch])
@@ -86,12 +88,13 @@ class TrainingRun:
             optimizer.step(model.parameters)
             for parameter in model.parameters:
                 parameter.zero_gradient()
-            yield self._after(step, model, float(loss.value), gradients, arithmetic)
+            yield self._after(step, model, optimizer, float(loss.value), gradients, arithmetic)
 
     def _after(
         self,
         step: int,
         model: NeuralNgram,
+        optimizer: AdamW,
         batch_loss: float | None,
         gradients: tuple[Array, ...],
         arithmetic: Arithmetic,
@@ -103,4 +106,6 @@ class TrainingRun:
                 evaluate(model, self.validation, self.validation_evaluation, arithmetic),
             )
         values = tuple(parameter.value for parameter in model.parameters)
-        return TrainingStep(step, values, batch_loss, gradients, evaluation)
+        moments = [optimizer.moments(parameter) for parameter in model.parameters]
+        both = tuple(moment.first for moment in moments) + tuple(moment.second for moment in moments)
+        return TrainingStep(step, values, both, batch_loss, gradients, evaluation)
