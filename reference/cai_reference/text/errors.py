@@ -154,7 +154,7 @@ class UncoveredDocument(CorpusError):
 
 @dataclass(eq=False)
 class SplitGroup(CorpusError):
-    """Documents of one provenance group stand in different partitions."""
+    """Documents of one provenance group stand in different partitions: its first, and the first assigned elsewhere."""
 
     template = "group {group!r} is split over partitions: documents {identifier!r} and {other!r}"
     group: str

@@ -140,11 +140,14 @@ def _assign(manifest: Manifest, position: dict[str, int]) -> dict[str, str]:
 
 
 def _keep_groups_together(corpus: Corpus, assigned: dict[str, str]) -> None:
-    first_of_group: dict[str, str] = {}
+    members: dict[str, list[str]] = {}
     for document in corpus.documents:
-        first = first_of_group.setdefault(document.provenance_group, document.identifier)
-        if assigned[first] != assigned[document.identifier]:
-            raise SplitGroup(document.provenance_group, document.identifier, first)
+        members.setdefault(document.provenance_group, []).append(document.identifier)
+    # Groups stand in the order of their first documents, so the first split group found is the one to report.
+    for group, (first, *others) in members.items():
+        for other in others:
+            if assigned[other] != assigned[first]:
+                raise SplitGroup(group, first, other)
 
 
 def _string(value: strict_json.Object, key: str) -> str:
