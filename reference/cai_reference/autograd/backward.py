@@ -16,6 +16,7 @@ from cai_reference.autograd.errors import (
     NonFinitePassAdjoint,
     NonFiniteSeed,
     NonFiniteVjp,
+    ReleasedOperand,
     SeedShapeMismatch,
     StaleOperandValue,
     UntrackedOutput,
@@ -32,6 +33,7 @@ def backward(output: Variable, seed: Array | None = None) -> None:
 
     Raises:
         GraphReleased, UntrackedOutput: there is no graph.
+        ReleasedOperand: the graph shares values with one that was swept before.
         SeedShapeMismatch, NonFiniteSeed: the seed does not fit.
         StaleOperandValue: a parameter changed since the forward pass.
         NonFiniteVjp, NonFinitePassAdjoint, NonFiniteAccumulatedGradient: a number left the range of binary64.
@@ -42,7 +44,7 @@ def backward(output: Variable, seed: Array | None = None) -> None:
         raise UntrackedOutput(output.operation)
     nodes = _post_order(output)
     for node in nodes:
-        _refuse_stale_operands(node)
+        _refuse_unusable_operands(node)
     adjoints = _sweep(nodes, output, _checked_seed(output, seed))
     parameters = [node for node in nodes if isinstance(node, Parameter)]
     gradients = [_accumulated(parameter, adjoints[id(parameter)]) for parameter in parameters]
@@ -80,8 +82,10 @@ def _post_order(output: Variable) -> list[Variable]:
     return order
 
 
-def _refuse_stale_operands(node: Variable) -> None:
+def _refuse_unusable_operands(node: Variable) -> None:
     for place, (parent, recorded) in enumerate(zip(node.parents, node.revisions, strict=True)):
+        if parent.released:
+            raise ReleasedOperand(node.operation, place)
         if parent.revision != recorded:
             raise StaleOperandValue(node.operation, parent.operation, place, recorded, parent.revision)
 
@@ -92,7 +96,9 @@ def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Ar
     for node in reversed(nodes):
         if node.pullback is None:
             continue
-        contributions = node.pullback(adjoints[id(node)])
+        # Overflow is an error with a place, raised below, not a warning without one.
+        with np.errstate(over="ignore", invalid="ignore"):
+            contributions = node.pullback(adjoints[id(node)])
         for place, (parent, contribution) in enumerate(zip(node.parents, contributions, strict=True)):
             if not parent.tracked:
                 continue

@@ -90,7 +90,8 @@ def log_softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
     arithmetic = tape.arithmetic
     moved = np.moveaxis(logits.value, axis, -1)
     rows = normalize_rows(arithmetic, moved)
-    value = (moved - rows.maximum) - arithmetic.log1p(rows.tail)
+    with np.errstate(over="ignore"):
+        value = (moved - rows.maximum) - arithmetic.log1p(rows.tail)
 
     def pullback(adjoint: Array) -> tuple[Array]:
         upstream = np.moveaxis(adjoint, axis, -1)
