@@ -225,7 +225,8 @@ class AdamW:
         for parameter in parameters:
             gradient = self._checked_gradient(parameter, gradients)
             if transform is not None:
-                gradient = transform(gradient)
+                with np.errstate(over="ignore", under="ignore"):
+                    gradient = transform(gradient)
             value, moments[parameter.name] = self._updated(parameter, gradient, powers)
             values.append(value)
         for parameter, value in zip(parameters, values, strict=True):
