@@ -19,6 +19,7 @@ KIND = re.compile(r"[A-Z][A-Z0-9_]*")
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _SPECIAL = re.compile("[\\\\|\x00-\x1f\x7f-\x9f]|\\A | \\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(?:[\\|n]|x[0-9a-f]{2})?")
 _SHORT = {"\\": "\\\\", "|": "\\|", "\n": "\\n"}
 _SHORT_BACK = {written: plain for plain, written in _SHORT.items()}
@@ -35,8 +36,6 @@ def format_real(value: float, digits: int = 6, *, negative_zero: bool = False) -
     What rounds to zero prints without a sign, unless `negative_zero` keeps it (the n-gram suite does).
     """
     text = f"{value:.{digits}f}"
-    if text == "-nan":  # the sign of a NaN means nothing
-        return "nan"
     if not negative_zero and text[0] == "-" and not text.strip("-0."):
         return text[1:]
     return text
@@ -105,8 +104,8 @@ def format_record(record: Record) -> str:
             raise Unprintable(0, record.label, "", shortened(name), "a field name")
         parts.append(f"{name}={escape(text)}")
     line = "|".join(parts)
-    if any("\ud800" <= character <= "\udfff" for character in line) if not line.isascii() else False:
-        raise Unprintable(0, record.kind, "", ascii(shortened(line)), "text that UTF-8 can encode")
+    if not line.isascii() and _SURROGATE.search(line):
+        raise Unprintable(0, record.kind, "", shortened(line), "text that UTF-8 can encode")
     return line
 
 

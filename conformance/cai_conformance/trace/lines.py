@@ -22,6 +22,7 @@ LINE_LIMIT = 16 * 2**20
 FILE_LIMIT = 2**30
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CONTROLS = bytes({*range(0x20), 0x7F} - {0x0A})
 _FORBIDDEN = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
@@ -39,9 +40,11 @@ def lines_of(data: bytes | str, *, line_limit: int = LINE_LIMIT, file_limit: int
     if data.startswith(_BYTE_ORDER_MARK):
         raise ForbiddenCharacter(1, "", "", 1, "the byte order mark")
     text = _decoded(data)
-    forbidden = _FORBIDDEN.search(data)
-    if forbidden:
-        raise _forbidden_at(data, forbidden.start())
+    # Deleting is ten times faster than searching, and nearly always enough.
+    if len(data.translate(None, _CONTROLS)) < len(data) or b"\xc2" in data:
+        forbidden = _FORBIDDEN.search(data)
+        if forbidden:
+            raise _forbidden_at(data, forbidden.start())
     if not text.endswith("\n"):
         raise _cut_off(text)
     lines = text[:-1].split("\n")
@@ -72,22 +75,17 @@ def _place(data: bytes, offset: int) -> tuple[int, int, str, str]:
     start = data.rfind(b"\n", 0, offset) + 1
     end = data.find(b"\n", offset)
     line = data[start : end if end >= 0 else len(data)]
-    label = _clean(label_of(line[:4096].decode("utf-8", "replace")))
+    label = label_of(line[:4096].decode("utf-8", "replace"))
     name, equals, _ = data[start:offset].rpartition(b"|")[2].partition(b"=")
     field = name.decode("ascii", "replace") if equals and re.fullmatch(b"[a-z][a-z0-9_]{0,60}", name) else ""
     return data.count(b"\n", 0, offset) + 1, offset - start + 1, label, field
-
-
-def _clean(label: str) -> str:
-    """A label without the characters that must not reach a terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in label)
 
 
 def _cut_off(text: str) -> CutOff:
     complete = text[: text.rfind("\n") + 1]
     last = complete.rstrip("\n").rpartition("\n")[2]
     what = "the last line has no line feed" if text else "the file is empty"
-    return CutOff(complete.count("\n"), _clean(label_of(last)), "", what)
+    return CutOff(complete.count("\n"), label_of(last), "", what)
 
 
 def _check_shape(text: str, lines: list[str]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 
 from cai_conformance.trace.errors import (
     AfterEnd,
@@ -43,8 +42,8 @@ def parse(data: bytes | str, grammar_of: GrammarOf) -> Trace:
     if grammar is None:
         raise UnknownSuite(1, "TRACE", "suite", shortened(opening.get("suite")))
     profile = opening.get("profile")
-    rules = _rules_of(grammar, profile)
-    inner = _read_inner(lines[1:-1], 2, grammar, profile, rules, end_line=len(lines))
+    sequence = Sequence(_rules_of(grammar, profile))
+    inner = _read_inner(lines[1:-1], 2, grammar, profile, sequence, end_line=len(lines))
     end = read_record(lines[-1], len(lines), END)
     trace = Trace((opening, *inner, end))
     _check_end(data, end, trace, len(lines))
@@ -57,10 +56,8 @@ def parse_body(data: bytes | str, grammar: Grammar, profile: str) -> Trace:
     CONVENTION and BITS may be absent, everything else is checked as in `parse`.
     """
     lines = lines_of(data)
-    rules = tuple(
-        replace(rule, minimum=0) if rule.kind in OUTSIDE_BODY else rule for rule in _rules_of(grammar, profile)
-    )
-    return Trace(_read_inner(lines, 1, grammar, profile, rules, end_line=0))
+    sequence = Sequence(_rules_of(grammar, profile), optional=OUTSIDE_BODY)
+    return Trace(_read_inner(lines, 1, grammar, profile, sequence, end_line=0))
 
 
 def kind_of(line: str) -> str:
@@ -103,10 +100,9 @@ class _LaterKinds:
 
 
 def _read_inner(
-    lines: list[str], first: int, grammar: Grammar, profile: str, rules: tuple[RecordRule, ...], *, end_line: int
+    lines: list[str], first: int, grammar: Grammar, profile: str, sequence: Sequence, *, end_line: int
 ) -> tuple[Record, ...]:
-    by_kind = {rule.kind: rule for rule in rules}
-    sequence = Sequence(rules)
+    by_kind = {rule.kind: rule for rule in grammar.profiles[profile]}
     later = _LaterKinds(lines)
     records = []
     for number, line in enumerate(lines, first):

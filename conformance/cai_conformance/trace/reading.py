@@ -1,7 +1,7 @@
 """From one line to one record, by the rule of its kind.
 
-A well-formed line is read in one walk over its pieces; only a line that the walk does not accept is looked at again, to
-say what is wrong with it.
+Most lines are matched whole by one expression. The others are read in a walk over their pieces, and only a line that
+the walk does not accept either is looked at again, to say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cai_conformance.trace.errors import (
 )
 from cai_conformance.trace.formatting import FIELD_NAME, KIND, unescape
 from cai_conformance.trace.records import RECORD_KEYS, Record, shortened
-from cai_conformance.trace.schema import FieldReader, RecordRule, readers_of
+from cai_conformance.trace.schema import FieldReader, RecordRule, readers_of, usual_line
 
 _PIECE = re.compile(r"(?:[^|\\]++|\\.)*+", re.DOTALL)
 IGNORED = "x_"
@@ -47,11 +47,21 @@ def label_of(line: str) -> str:
     if not KIND.fullmatch(kind):
         return ""
     names = RECORD_KEYS.get(kind, ())
-    return " ".join([kind, *(shortened(piece) for piece in pieces if piece.partition("=")[0] in names)])
+    parts = [piece for piece in pieces if piece.partition("=")[0] in names]
+    return " ".join([kind, *(shortened(unescape(part) or part) for part in parts)])
 
 
 def read_record(line: str, number: int, rule: RecordRule, *, negative_zero: bool = False) -> Record:
     """The record on a line whose kind is that of `rule`; a TraceFault says what is wrong with line `number`."""
+    if not rule.variant:
+        usual = usual_line(rule, negative_zero).fullmatch(line)
+        if usual:
+            texts = usual.groups()
+            if None in texts:
+                return Record(
+                    rule.kind, tuple([pair for pair in zip(rule.names, texts, strict=True) if pair[1] is not None])
+                )
+            return Record(rule.kind, tuple(zip(rule.names, texts, strict=True)))
     pieces = split_line(line)
     readers = readers_of(rule, _variant(rule, pieces), negative_zero)
     plain = "\\" not in line
@@ -115,7 +125,9 @@ def _explain(
         if name in found:
             raise DuplicateField(number, label, name)
         found[name] = text
-    if rule.variant in found and rule.variant in known:
+    if rule.variant:  # the other fields depend on it
+        if rule.variant not in found:
+            raise MissingField(number, label, rule.variant)
         _explain_value(known[rule.variant], found[rule.variant], number, label)
     for name in found:
         if name not in known:

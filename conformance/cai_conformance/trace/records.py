@@ -6,6 +6,7 @@ This file knows the record keys of grammar version 1 and nothing about suites, o
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,11 +43,15 @@ RecordKey = tuple[str, ...]
 
 Value = TypeVar("Value")
 
+_BITS = re.compile("[0-9a-f]{16}")
+
 
 def shortened(text: str, limit: int = 60) -> str:
-    """`text` on one line and not longer than about `limit` characters, for messages."""
-    shown = text.replace("\n", "\\n")
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    """`text` for a message: its first `limit` characters or so, each one printable."""
+    shown = text if len(text) <= limit else text[: limit - 1] + "…"
+    if shown.isprintable():
+        return shown
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in shown)
 
 
 def list_items(text: str) -> list[str]:
@@ -58,7 +63,7 @@ def list_items(text: str) -> list[str]:
 
 def float_of_bits(text: str) -> float:
     """The double whose sixteen hexadecimal digits, most significant first, are `text`; ValueError if it is not that."""
-    if len(text) != 16:
+    if not _BITS.fullmatch(text):
         raise ValueError(text)
     value: float = struct.unpack(">d", bytes.fromhex(text))[0]
     return value
@@ -77,7 +82,7 @@ class Record:
         names = RECORD_KEYS.get(self.kind, ())
         if not names:
             return (self.kind,)
-        return (self.kind, *(f"{name}={text}" for name, text in self.fields if name in names))
+        return (self.kind, *[f"{name}={text}" for name, text in self.fields if name in names])
 
     @property
     def label(self) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from re import Pattern, compile
 
 from cai_conformance.trace.records import RECORD_KEYS, Record, Trace
-from cai_conformance.trace.values import MEANINGS, Check, FieldType, check_of
+from cai_conformance.trace.values import MEANINGS, Check, FieldType, check_of, usual_pattern
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,12 @@ class FieldReader:
     check: Check
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RecordRule:
     """One kind of record: its fields in order, how often it stands, and whether its integer key must ascend.
 
     `maximum` None means any number. `variant` names the field that decides which of the fields apply; it stands before
-    them.
+    them. A rule is equal to itself only.
     """
 
     kind: str
@@ -95,11 +96,15 @@ class RecordRule:
         if self.kind not in RECORD_KEYS:
             raise ValueError(f"{self.kind} is no record kind of the grammar")
 
-    @property
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, in order; a name stands once for each of its rules."""
+        return tuple(field.name for field in self.fields)
+
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """The names of the fields that identify a record of this kind in this suite."""
-        names = {field.name for field in self.fields}
-        return tuple(name for name in RECORD_KEYS[self.kind] if name in names)
+        return tuple(name for name in RECORD_KEYS[self.kind] if name in self.names)
 
     def fields_of(self, variant: str | None) -> tuple[FieldRule, ...]:
         """The fields that apply where the discriminating field has the value `variant`."""
@@ -126,6 +131,20 @@ def readers_of(rule: RecordRule, variant: str | None, negative_zero: bool) -> tu
         )
         for field in rule.fields_of(variant)
     )
+
+
+@cache
+def usual_line(rule: RecordRule, negative_zero: bool) -> Pattern[str]:
+    """A pattern for the usual form of a whole line of a rule without variants, one group a field.
+
+    What it matches is well-formed. It does not match ignored fields and the values that `usual_pattern` leaves out.
+    """
+    parts = [rule.kind]
+    for field in rule.fields:
+        value = usual_pattern(field.type, negative_zero=negative_zero, words=field.words)
+        part = rf"\|{field.name}=({value})"
+        parts.append(part if field.required else f"(?:{part})?+")
+    return compile("".join(parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,13 @@ from cai_conformance.trace.schema import RecordRule
 class Sequence:
     """Where a reader stands in the rules of a profile.
 
-    `later` tells which kinds still come, so that a record in the wrong place is told from one that is not there at all.
+    `optional` kinds may be absent. `later` tells which kinds still come, so that a record in the wrong place is told
+    from one that is not there at all.
     """
 
-    def __init__(self, rules: tuple[RecordRule, ...]) -> None:
+    def __init__(self, rules: tuple[RecordRule, ...], optional: Container[str] = ()) -> None:
         self._rules = rules
+        self._minima = [0 if rule.kind in optional else rule.minimum for rule in rules]
         self._places = {rule.kind: place for place, rule in enumerate(rules)}
         self._place = 0
         self._count = 0
@@ -43,21 +45,21 @@ class Sequence:
 
     def finish(self, line: int) -> None:
         """Accept the end of the records, of which END stands on `line` (0: there is no END)."""
-        for rule in self._rules[self._place :]:
-            count = self._count if rule is self._rules[self._place] else 0
-            if count < rule.minimum:
-                raise MissingRecord(line, "END" if line else "", "", rule.kind, rule.minimum, count)
+        self._leave(len(self._rules), line, "END" if line else "", later=())
 
     def _move(self, place: int, record: Record, line: int, later: Container[str]) -> None:
         if place < self._place:
             before = self._rules[self._place].kind
             raise RecordOutOfOrder(line, record.label, "", f"{record.kind} stands before {before}")
-        for skipped in range(self._place, place):
-            rule = self._rules[skipped]
-            count = self._count if skipped == self._place else 0
-            if count < rule.minimum:
-                if rule.kind in later:
-                    why = f"{rule.kind} stands before {record.kind}"
-                    raise RecordOutOfOrder(line, record.label, "", why)
-                raise MissingRecord(line, record.label, "", rule.kind, rule.minimum, count)
+        self._leave(place, line, record.label, later)
         self._place, self._count, self._last = place, 0, None
+
+    def _leave(self, place: int, line: int, label: str, later: Container[str]) -> None:
+        """Check that enough records stand of the rules before `place`."""
+        for skipped in range(self._place, place):
+            kind, minimum = self._rules[skipped].kind, self._minima[skipped]
+            count = self._count if skipped == self._place else 0
+            if count < minimum and kind in later:
+                raise RecordOutOfOrder(line, label, "", f"{kind} comes first")
+            if count < minimum:
+                raise MissingRecord(line, label, "", kind, minimum, count)

@@ -60,6 +60,7 @@ MEANINGS = {
 """What a value of each type looks like, in words."""
 
 _INTEGER = "(?:0|-?[1-9][0-9]{0,19}+)"
+_SURE_INTEGER = "(?:0|-?[1-9][0-9]{0,17}+)"  # never out of range
 _BITS = "[0-9a-f]{16}"
 _LONG = re.compile("[0-9]{19}")
 _DIGITS = re.compile("-?[0-9]++")
@@ -78,6 +79,21 @@ def check_of(kind: FieldType, *, negative_zero: bool = False, words: tuple[str, 
     if kind in (FieldType.INTEGER, FieldType.INTEGERS):
         return lambda text: pattern.fullmatch(text) and (len(text) < 19 or _in_range(text))
     return pattern.fullmatch
+
+
+def usual_pattern(kind: FieldType, *, negative_zero: bool = False, words: tuple[str, ...] = ()) -> str:
+    """A pattern that matches only values, and of them all but integers of 19 digits and strings with escapes."""
+    if words:
+        return "|".join(map(re.escape, words))
+    match kind:
+        case FieldType.STRING:
+            return r"(?! )[^|\\]*+(?<! )"
+        case FieldType.INTEGER:
+            return _SURE_INTEGER
+        case FieldType.INTEGERS:
+            return _list(_SURE_INTEGER)
+        case _:
+            return _pattern(kind, negative_zero)
 
 
 def _pattern(kind: FieldType, negative_zero: bool) -> str:
