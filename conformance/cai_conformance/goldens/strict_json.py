@@ -1,0 +1,95 @@
+"""JSON as this program writes it, read without forgiveness: exact keys, exact types, no key twice.
+
+A file that a person or a merge tool has bent is better refused than half understood. The caller turns the `ValueError`
+into an error that names the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+Object = dict[str, object]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def parse(data: bytes) -> object:
+    """Decode UTF-8 JSON.
+
+    Raises:
+        ValueError: not UTF-8, not JSON, a key twice, or nested beyond reason.
+    """
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON at line {error.lineno} column {error.colno} ({error.msg})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def write_line(value: Object) -> bytes:
+    """One line of JSON with sorted keys and a final LF."""
+    return (json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def write_page(value: Object) -> bytes:
+    """JSON for reviewers: sorted keys, two spaces of indent, a final LF."""
+    return (json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode("utf-8")
+
+
+def obj(value: object, keys: Iterable[str], where: str, optional: Iterable[str] = ()) -> Object:
+    """An object that has exactly these keys."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is not an object")
+    required = set(keys)
+    missing, unknown = sorted(required - value.keys()), sorted(value.keys() - required - set(optional))
+    if missing:
+        raise ValueError(f"{where} lacks the key {missing[0]}")
+    if unknown:
+        raise ValueError(f"{where} has the unknown key {unknown[0]}")
+    return value
+
+
+def array(value: object, where: str) -> list[object]:
+    """A list."""
+    if not isinstance(value, list):
+        raise ValueError(f"{where} is not a list")
+    return value
+
+
+def text(value: object, where: str) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{where} is not a text")
+    return value
+
+
+def count(value: object, where: str) -> int:
+    """An integer of at least 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{where} is not a count")
+    return value
+
+
+def sha256(value: object, where: str) -> str:
+    """A SHA-256 in 64 lower-case hex digits."""
+    if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
+        raise ValueError(f"{where} is not a SHA-256")
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> Object:
+    found: Object = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key} stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a JSON number")
