@@ -1,0 +1,107 @@
+"""Seven checks of a split manifest against its corpus, in order, and the lists that come out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cai_reference.errors import CaiReferenceError
+from cai_reference.text import Manifest, parse_corpus, parse_manifest, partition
+from cai_reference.text.errors import (
+    ChecksumMismatch,
+    DocumentAssignedTwice,
+    EmptyPartition,
+    PartitionOrder,
+    SplitGroup,
+    UncoveredDocument,
+    UnknownDocument,
+    UnsupportedSchemaVersion,
+    UnsupportedStrategy,
+)
+from support_corpora import corpus_of, manifest_for
+from support_course import CORPUS, SPLITS, needs_corpus
+from support_raising import raises
+
+CORPUS_OF_FIVE = corpus_of(("a", "g"), ("b", "g"), ("c", "h"), ("d", "i"), ("e", "i"))
+CHECKSUM = CORPUS_OF_FIVE.checksum
+
+
+def split(train: str, validation: str, test: str) -> Manifest:
+    """Return a manifest over the five documents; every letter is an id."""
+    return manifest_for(CORPUS_OF_FIVE, list(train), list(validation), list(test))
+
+
+def test_a_clean_split_keeps_the_order_of_the_file() -> None:
+    """Three lists of documents."""
+    parts = partition(split("ab", "c", "de"), CORPUS_OF_FIVE)
+    assert (["a", "b"], ["c"], ["d", "e"]) == tuple(
+        [member.identifier for member in part] for part in (parts.train, parts.validation, parts.test)
+    )
+
+
+def test_the_lists_may_take_documents_from_anywhere() -> None:
+    """A partition is any subset, not a range of the file."""
+    parts = partition(split("c", "de", "ab"), CORPUS_OF_FIVE)
+    assert "ab" == "".join(member.identifier for member in parts.test)
+
+
+# Each manifest breaks its own rule and every later one that can be broken at the same time.
+BROKEN: dict[str, tuple[Manifest, CaiReferenceError]] = {
+    "schema version": (
+        Manifest(2, "other", "other", (), (), ()),
+        UnsupportedSchemaVersion(2),
+    ),
+    "strategy": (Manifest(1, "other", "other", (), (), ()), UnsupportedStrategy("other")),
+    "checksum": (
+        replace(split("", "", ""), corpus_checksum="other"),
+        ChecksumMismatch("other", CORPUS_OF_FIVE.checksum),
+    ),
+    "empty train": (split("", "ba", "zz"), EmptyPartition("train")),
+    "order in train before empty validation": (split("ba", "", ""), PartitionOrder("train")),
+    "empty validation before order in test": (split("az", "", "ba"), EmptyPartition("validation")),
+    "order in validation": (split("z", "ba", ""), PartitionOrder("validation")),
+    "empty test": (split("z", "a", ""), EmptyPartition("test")),
+    "order in test before unknown ids": (split("z", "a", "cb"), PartitionOrder("test")),
+    "repeated inside a list is out of order": (split("aa", "b", "c"), PartitionOrder("train")),
+    "unknown ids are skipped by the order": (split("azbzc", "d", "e"), UnknownDocument("train", "z")),
+    "order across unknown ids": (split("bza", "d", "e"), PartitionOrder("train")),
+    "an earlier repetition before a later unknown id": (split("ab", "az", "c"), DocumentAssignedTwice("a")),
+    "an earlier unknown id before a later repetition": (split("ab", "za", "c"), UnknownDocument("validation", "z")),
+    "repetition across lists before uncovered": (split("ab", "b", "d"), DocumentAssignedTwice("b")),
+    "the first uncovered in file order": (split("a", "c", "e"), UncoveredDocument("b")),
+    "uncovered before split group": (split("a", "b", "ce"), UncoveredDocument("d")),
+    "split group": (split("ac", "b", "de"), SplitGroup("g", "a", "b")),
+}
+
+
+@pytest.mark.parametrize(("manifest", "expected"), BROKEN.values(), ids=BROKEN)
+def test_the_first_failure_wins(manifest: Manifest, expected: CaiReferenceError) -> None:
+    """Version, strategy, checksum, empty and order list by list, unknown and repeated, uncovered, groups."""
+    with raises(expected):
+        partition(manifest, CORPUS_OF_FIVE)
+
+
+def test_the_checksum_label_is_case_sensitive() -> None:
+    """Checksums are compared as strings."""
+    shouted = CORPUS_OF_FIVE.checksum.upper()
+    with raises(ChecksumMismatch(shouted, CHECKSUM)):
+        partition(replace(split("ab", "c", "de"), corpus_checksum=shouted), CORPUS_OF_FIVE)
+
+
+def test_the_first_document_of_a_split_group_is_named() -> None:
+    """Of two nested split groups the outer one is reported, with the first document that is assigned elsewhere."""
+    corpus = corpus_of(("a", "outer"), ("b", "inner"), ("c", "inner"), ("d", "outer"), ("e", "outer"))
+    with raises(SplitGroup("outer", "a", "d")):
+        partition(manifest_for(corpus, ["a", "b"], ["c", "d"], ["e"]), corpus)
+
+
+@needs_corpus
+def test_the_published_split_holds() -> None:
+    """Eight, two and two documents; each pair of translations stays together."""
+    parts = partition(parse_manifest(SPLITS.read_bytes()), parse_corpus(CORPUS.read_bytes()))
+    names = [[member.identifier for member in part] for part in (parts.train, parts.validation, parts.test)]
+    assert [
+        [f"{language}-{place}" for place in places for language in ("en", "ru")]
+        for places in (["river-dawn", "clock-shop", "rain-library", "bee-garden"], ["night-station"], ["winter-window"])
+    ] == names
