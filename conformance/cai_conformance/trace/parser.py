@@ -62,7 +62,8 @@ def parse_body(data: bytes | str, grammar: Grammar, profile: str) -> Trace:
 
 def kind_of(line: str) -> str:
     """The text of a line before the first bar."""
-    return line.partition("|")[0]
+    bar = line.find("|")
+    return line if bar < 0 else line[:bar]
 
 
 def _read_opening(lines: list[str]) -> Record:

@@ -80,8 +80,6 @@ class Record:
     def key(self) -> RecordKey:
         """The key that is unique in a trace, such as `("STAGE", "index=3")`."""
         names = RECORD_KEYS.get(self.kind, ())
-        if not names:
-            return (self.kind,)
         return (self.kind, *[f"{name}={text}" for name, text in self.fields if name in names])
 
     @property
