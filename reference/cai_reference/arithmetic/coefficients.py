@@ -32,8 +32,8 @@ EXP_HIGHEST = 710.0
 # From here on tanh is 1, rounded to nearest.
 TANH_HIGHEST = 22.0
 
-# sqrt(1/2), rounded to nearest, and its bits: the lower end of the interval in which log takes its argument.
-SQRT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
+# The bits of 0x1.6a09e667f3bcdp-1, which is sqrt(1/2) rounded to nearest: log takes its argument from there to twice
+# that.
 SQRT_HALF_BITS = 0x3FE6_A09E_667F_3BCD
 
 # The smallest normal double, and the exact factor that makes every subnormal one normal.
@@ -102,7 +102,6 @@ SIN = _doubles(
     0x1.6124613a86d09p-33     +1/13!
     -0x1.ae7f3e733b81fp-41    -1/15!
     0x1.952c77030ad4ap-49     +1/17!
-    -0x1.2f49b46814157p-57    -1/19!
     """
 )
 

@@ -84,7 +84,7 @@ def _exp(x: Array) -> Array:
 
 
 def _split_at_sqrt_half(x: Array) -> tuple[Array, Array]:
-    """Write a positive normal x as 2**k * m with SQRT_HALF <= m < 2 * SQRT_HALF; both exact."""
+    """Write a positive normal x as 2**k * m with sqrt(1/2) <= m < sqrt(2); both exact."""
     offset = x.view(np.int64) - c.SQRT_HALF_BITS
     m = ((offset & _MANTISSA_MASK) + c.SQRT_HALF_BITS).view(np.float64)
     return (offset >> 52).astype(np.float64), m
