@@ -1,0 +1,102 @@
+"""What the judges of one suite may look at: traces of the backend, the golden, the vectors.
+
+Everything is computed on first use and kept. A backend that fails raises the same error for every judge that needs the
+answer; the runner turns it into verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from cai_conformance.backends.errors import BackendCrashed
+from cai_conformance.backends.protocol import Backend, TraceRequest
+from cai_conformance.errors import ConformanceError
+from cai_conformance.trace.parser import parse
+from cai_conformance.trace.records import Record, Trace
+from cai_conformance.trace.schema import Grammar
+from cai_conformance.vectors import VectorFile, read_vectors
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a backend: the request, how its answers are read, and what they are held against.
+
+    Attributes:
+        request: the main request; its profile decides what is comparable.
+        grammar: the records of the suite.
+        conventions: the CONVENTION record that the suite follows, whatever the input.
+        golden: the accepted trace; None where the input is not the suite's own.
+    """
+
+    request: TraceRequest
+    grammar: Grammar
+    conventions: Record
+    golden: Trace | None
+
+    @property
+    def vectors(self) -> VectorFile:
+        """The vector cases of the suite."""
+        return read_vectors(self.request.vectors)
+
+
+class Evidence:
+    """The answers of one backend to one question."""
+
+    def __init__(self, backend: Backend, question: Question, executor: ThreadPoolExecutor | None = None) -> None:
+        self.backend = backend
+        self.question = question
+        self._executor = executor
+        self._replay: Future[bytes] | None = None
+
+    def start(self, needs_replay: bool) -> None:
+        """Begin the replay in the background, where there is an executor for it."""
+        if needs_replay and self._executor is not None:
+            self._replay = self._executor.submit(self.backend.replay, self.question.request)
+
+    @cached_property
+    def main_bytes(self) -> bytes:
+        """The bytes of the main trace."""
+        return _guarded(self.backend, lambda: self.backend.trace(self.question.request))
+
+    @cached_property
+    def main(self) -> Trace:
+        """The main trace.
+
+        Raises:
+            TraceError: it breaks the grammar or its envelope.
+        """
+        return self._parsed(self.main_bytes)
+
+    @cached_property
+    def edges(self) -> Trace:
+        """The answers to the vector cases."""
+        request = replace(self.question.request, profile="edges")
+        return self._parsed(_guarded(self.backend, lambda: self.backend.trace(request)))
+
+    @cached_property
+    def replay(self) -> bytes:
+        """The bytes of a second run."""
+        pending = self._replay
+        if pending is not None:
+            return _guarded(self.backend, pending.result)
+        return _guarded(self.backend, lambda: self.backend.replay(self.question.request))
+
+    def _parsed(self, data: bytes) -> Trace:
+        grammar = self.question.grammar
+        return parse(data, lambda suite: grammar if suite == grammar.suite else None)
+
+
+def _guarded(backend: Backend, compute: Callable[[], Value]) -> Value:
+    try:
+        return compute()
+    except ConformanceError:
+        raise
+    # A backend is foreign code: whatever it raises is its crash, not ours.
+    except Exception as error:
+        raise BackendCrashed(backend.name, f"{type(error).__name__}: {error}") from error

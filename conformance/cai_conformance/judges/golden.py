@@ -1,0 +1,75 @@
+"""The judges of golden values: printed records, exact bits, published digests.
+
+Printed text is compared exactly in every arithmetic: nothing is rounded away, and no tolerance is chosen. Bits are
+compared where the arithmetic of the golden is also the backend's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.trace.compare import compare
+from cai_conformance.trace.records import Record
+from cai_conformance.verdicts import Difference
+
+Judge = Callable[[Evidence], tuple[Finding, ...]]
+
+FOREIGN = "the input is not the suite's own, so there is no golden for it"
+
+
+def golden_records(kinds: Collection[str]) -> Judge:
+    """Return a judge that compares the records of some kinds with the golden, as one finding."""
+
+    def judge(evidence: Evidence) -> tuple[Finding, ...]:
+        golden = evidence.question.golden
+        if golden is None:
+            return (Finding.skipped(FOREIGN),)
+        differences = _differences(evidence, kinds)
+        if differences:
+            return (Finding.failed(str(differences[0]), differences),)
+        records = [record for record in golden.records if record.kind in kinds]
+        return (Finding.passed(f"{counted(len(records), 'record')} equal to the golden"),)
+
+    return judge
+
+
+def golden_stages(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare each STAGE record with the golden, one finding a stage."""
+    golden = evidence.question.golden
+    if golden is None:
+        return (Finding.skipped(FOREIGN),)
+    differences = _differences(evidence, {"STAGE"})
+    return tuple(_stage_finding(stage, differences) for stage in golden.all("STAGE"))
+
+
+def golden_bits(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the BITS records with the golden, where both are of one arithmetic."""
+    golden = evidence.question.golden
+    if golden is None:
+        return (Finding.skipped(FOREIGN),)
+    mine, theirs = golden.envelope.arithmetic, evidence.main.envelope.arithmetic
+    if mine != theirs:
+        return (Finding.skipped(f"the golden's bits are those of {mine}; the backend ran in {theirs}"),)
+    if not evidence.main.all("BITS"):
+        return (Finding.skipped("the trace carries no BITS records"),)
+    differences = _differences(evidence, {"BITS"})
+    if differences:
+        return (Finding.failed(str(differences[0]), differences),)
+    return (Finding.passed(f"{counted(len(golden.all('BITS')), 'record')} equal to the golden in every bit"),)
+
+
+def _differences(evidence: Evidence, kinds: Collection[str]) -> tuple[Difference, ...]:
+    golden = evidence.question.golden
+    assert golden is not None
+    found = compare(golden, evidence.main, evidence.question.grammar)
+    return tuple(difference for difference in found if difference.record.partition(" ")[0] in kinds)
+
+
+def _stage_finding(stage: Record, differences: tuple[Difference, ...]) -> Finding:
+    name = stage.get("name")
+    mine = tuple(difference for difference in differences if difference.record == stage.label)
+    if mine:
+        return Finding.failed(str(mine[0]), mine, case=name)
+    return Finding.passed("equal to the golden", case=name)

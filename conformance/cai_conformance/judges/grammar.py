@@ -1,0 +1,57 @@
+"""The first judges: is it a trace at all, and does it follow the same conventions?"""
+
+from __future__ import annotations
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.trace.compare import compare
+from cai_conformance.trace.errors import DigestMismatch, TraceFault
+from cai_conformance.verdicts import Difference, Problem
+
+
+def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
+    """Read the main trace: grammar, envelope, digest, and whether it answers what was asked."""
+    try:
+        trace = evidence.main
+    except DigestMismatch as error:
+        return (Finding.failed(f"{error}{first_difference(evidence, error)}"),)
+    except TraceFault as error:
+        return (Finding.failed(str(error)),)
+    envelope, request = trace.envelope, evidence.question.request
+    for name in ("suite", "suite_version", "profile", "arithmetic"):
+        stated, wanted = getattr(envelope, name), getattr(request, name)
+        if stated != wanted:
+            return (Finding.failed(f"TRACE, field {name}: the trace states {stated}, {wanted} was asked for"),)
+    records = counted(len(trace.inner), "record")
+    if envelope.vectors != evidence.question.vectors.digest:
+        return (
+            Finding.failed(
+                f"TRACE, field vectors: the trace was made against {envelope.vectors}, "
+                f"this suite ships {evidence.question.vectors.digest}"
+            ),
+        )
+    return (Finding.passed(f"{records}, digest {trace.records[-1].get('digest')[:15]}…"),)
+
+
+def first_difference(evidence: Evidence, error: DigestMismatch) -> str:
+    """Return which record a wrong digest is about, where the golden can tell."""
+    golden = evidence.question.golden
+    if golden is None:
+        return ""
+    differences = compare(golden, error.trace, evidence.question.grammar)
+    return f"; first difference from the golden: {differences[0]}" if differences else ""
+
+
+def judge_conventions(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the CONVENTION record with the suite's, field by field."""
+    ours, theirs = evidence.question.conventions, evidence.main.all("CONVENTION")[0]
+    differences = tuple(
+        Difference(Problem.VALUE, "CONVENTION", name, None, value, theirs.get(name))
+        for name, value in ours.fields
+        if theirs.get(name) != value
+    )
+    if differences:
+        first = differences[0]
+        text = f"the backend follows another convention for {first.field}: {first.found}, not {first.expected}"
+        return (Finding.failed(text, differences),)
+    return (Finding.passed("the stated conventions are the suite's"),)

@@ -1,0 +1,158 @@
+"""The judge of internal consistency of the neural n-gram: a trace must agree with itself, whoever wrote it.
+
+Counts are recomputed from CONFIG and SPLIT, RESULT from LOSS, PROOF from what the other records show, and every printed
+real from its bits where the trace carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding
+from cai_conformance.trace.formatting import format_real, format_reals
+from cai_conformance.trace.records import Record, Trace
+
+CONTROL_TOKENS_AND_BYTES = 2 + 256
+HALF_UNIT = 0.5e-6
+
+
+def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
+    """Recount everything that can be recounted; the first contradiction is the message."""
+    trace = evidence.main
+    problems = [*_counts(trace), *_losses(trace), *_generation(trace), *_proof(trace), *_printed_bits(evidence)]
+    if problems:
+        rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return (Finding.failed(problems[0] + rest),)
+    return (Finding.passed("counts, RESULT, GENERATE, PROOF and printed values agree with each other"),)
+
+
+def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
+    """Ask whether training did anything: both losses fell, validation by more than 0.01 nats on a known input."""
+    losses = evidence.main.all("LOSS")
+    first, last = losses[0], losses[-1]
+    least = 0.0 if evidence.question.request.profile == "foreign" else 0.01
+    for name, margin in (("train", 0.0), ("validation", least)):
+        before, after = first.real(name), last.real(name)
+        if not (isfinite(after) and after + margin < before):
+            return (Finding.failed(f"LOSS, field {name}: {before:.6f} before training, {after:.6f} after it"),)
+    fell = first.real("validation") - last.real("validation")
+    return (Finding.passed(f"validation loss fell by {fell:.6f} nats"),)
+
+
+def _counts(trace: Trace) -> Iterator[str]:
+    config, split = _only(trace, "CONFIG"), _only(trace, "SPLIT")
+    vocabulary, context, hidden = (config.integer(name) for name in ("vocabulary", "context", "hidden"))
+    embedding, concatenated = config.integer("embedding"), config.integer("concatenated")
+    inner = config.integer("swiglu_inner")
+    parameters = vocabulary * embedding + 2 * concatenated * inner + inner * hidden + hidden * vocabulary
+    yield from _unequal("CONFIG", "vocabulary", vocabulary, CONTROL_TOKENS_AND_BYTES + config.integer("merges"))
+    yield from _unequal("CONFIG", "concatenated", concatenated, context * embedding)
+    yield from _unequal("CONFIG", "parameters", config.integer("parameters"), parameters)
+    for field, rows, size in (
+        ("train_batches", "train_contexts", "batch"),
+        ("train_evaluation_batches", "train_contexts", "evaluation_batch"),
+        ("validation_evaluation_batches", "validation_contexts", "evaluation_batch"),
+    ):
+        batches = -(-split.integer(rows) // config.integer(size))
+        yield from _unequal("SPLIT", field, split.integer(field), batches)
+    shapes = [[1, context], [1, context, embedding], [1, concatenated], [1, hidden], [1, vocabulary]]
+    for stage, shape in zip(trace.all("STAGE"), shapes, strict=True):
+        if stage.integers("shape") != shape:
+            yield f"{stage.label}, field shape: {stage.get('shape')}, but CONFIG gives {shape}"
+    steps = [record.integer("step") for record in trace.all("BITS")]
+    if steps and steps != list(range(config.integer("max_steps") + 1)):
+        yield f"BITS: steps {steps}, but CONFIG has max_steps {config.get('max_steps')}"
+
+
+def _losses(trace: Trace) -> Iterator[str]:
+    losses, result = trace.all("LOSS"), _only(trace, "RESULT")
+    if not losses or losses[0].integer("step") != 0:
+        yield "LOSS: there is no record at step 0"
+        return
+    config = _only(trace, "CONFIG")
+    yield from _unequal("LOSS", "step", losses[-1].integer("step"), config.integer("max_steps"))
+    yield from _unequal("RESULT", "step", result.integer("step"), losses[-1].integer("step"))
+    for field, record in (("initial_validation", losses[0]), ("final_validation", losses[-1])):
+        if result.get(field) != record.get("validation"):
+            yield f"RESULT, field {field}: {result.get(field)}, but {record.label} has {record.get('validation')}"
+    exact = [_exact_validation(trace, record) for record in (losses[0], losses[-1])]
+    if exact[0] is not None and exact[1] is not None:
+        expected = format_real(exact[0] - exact[1], negative_zero=True)
+        if result.get("improvement") != expected:
+            yield f"RESULT, field improvement: {result.get('improvement')}, but the bits of LOSS give {expected}"
+    # Three printed values, each within half a unit of its last place; a little more for reading them as binary.
+    elif abs(_gap(result)) > 3 * HALF_UNIT + 1e-12:
+        yield f"RESULT, field improvement: {result.get('improvement')} is not the difference of the two losses"
+
+
+def _gap(result: Record) -> float:
+    difference = result.real("initial_validation") - result.real("final_validation")
+    return difference - result.real("improvement")
+
+
+def _exact_validation(trace: Trace, loss: Record) -> float | None:
+    bits = trace.find("BITS", step=loss.get("step"))
+    return bits.bits("validation")[0] if bits is not None and bits.has("validation") else None
+
+
+def _generation(trace: Trace) -> Iterator[str]:
+    config, generate = _only(trace, "CONFIG"), _only(trace, "GENERATE")
+    vocabulary, prompt = config.integer("vocabulary"), generate.integers("prompt_ids")
+    context = trace.all("STAGE")[0].integers("ids")
+    if prompt != context:
+        yield f"GENERATE, field prompt_ids: {prompt}, but STAGE index=0 has {context}"
+    for index, token in enumerate(generate.integers("ids")):
+        if not 2 <= token < vocabulary:
+            yield f"GENERATE, field ids[{index}]: {token} is not a content id below {vocabulary}"
+    argmax = trace.all("STAGE")[-1].integer("argmax")
+    if not 0 <= argmax < vocabulary:
+        yield f"STAGE index=4, field argmax: {argmax} is not an id below {vocabulary}"
+
+
+def _proof(trace: Trace) -> Iterator[str]:
+    proof, split = _only(trace, "PROOF"), _only(trace, "SPLIT")
+    for field, good in (
+        ("replay", "bitwise"),
+        ("test_text", "not_encoded_or_scored"),
+        ("gradient_l1", "five_positive_finite"),
+        ("parameter_nodes", "preserved"),
+        ("gradients", "cleared"),
+    ):
+        if proof.get(field) != good:
+            yield f"PROOF, field {field}: {proof.get(field)}"
+    if split.get("test_text_used") != "no":
+        yield "SPLIT, field test_text_used: yes, although the test text must stay unseen"
+    first = trace.find("BITS", step=1)
+    if first is not None and first.has("gradient_l1"):
+        norms = first.bits("gradient_l1")
+        if len(norms) != 5 or not all(isfinite(norm) and norm > 0.0 for norm in norms):
+            yield "BITS step=1, field gradient_l1: PROOF states five positive finite norms"
+
+
+def _printed_bits(evidence: Evidence) -> Iterator[str]:
+    """Compare printed reals with the bits of the same trace."""
+    trace, grammar = evidence.main, evidence.question.grammar
+    profile = evidence.question.request.profile
+    for record in trace.body:
+        for name, text in record.fields:
+            rule = grammar.field_rule(profile, record, name)
+            exact = rule.exact.look_up(trace, record) if rule is not None and rule.exact is not None else None
+            if exact is None:
+                continue
+            listed = text.startswith("[")
+            count = len(record.reals(name)) if listed else 1
+            values = list(exact)[:count]
+            printed = format_reals(values, negative_zero=True) if listed else format_real(values[0], negative_zero=True)
+            if printed != text:
+                yield f"{record.label}, field {name}: prints {text}, but its bits are {printed}"
+
+
+def _unequal(record: str, field: str, found: int, expected: int) -> Iterator[str]:
+    if found != expected:
+        yield f"{record}, field {field}: {found}, but {expected} follows from the rest of the trace"
+
+
+def _only(trace: Trace, kind: str) -> Record:
+    return trace.all(kind)[0]

@@ -1,0 +1,57 @@
+"""The judges of published facts: the neural n-gram on the course's own corpus.
+
+The facts are digests of the published trace and of the parameters after each step. The parameter bits were published
+for one C library; where the one on this machine computes other bits, they cannot be met and are skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.judges.ngram.facts import BODY_SHA256, PARAMETER_SHA256
+from cai_conformance.trace.formatting import format_body
+from cai_reference.arithmetic.selftest import c_library_selftest
+
+FUNCTIONS_USED = ("exp", "log1p")
+"""The elementary functions that the model's parameters depend on."""
+
+NOT_PUBLISHED = "the input is not the published corpus"
+
+
+def judge_published_text(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the body with the published trace, byte for byte, by its digest."""
+    if evidence.question.request.profile != "published":
+        return (Finding.skipped(NOT_PUBLISHED),)
+    body = evidence.main.body
+    found = hashlib.sha256(format_body(body).encode("utf-8")).hexdigest()
+    if found != BODY_SHA256:
+        return (Finding.failed(f"the body has sha256 {found}, the published trace {BODY_SHA256}"),)
+    return (Finding.passed(f"{counted(len(body), 'line')} equal to the published trace, byte for byte"),)
+
+
+def judge_published_bits(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the parameters after every step with the published digests."""
+    if evidence.question.request.profile != "published":
+        return (Finding.skipped(NOT_PUBLISHED),)
+    arithmetic = evidence.main.envelope.arithmetic
+    if arithmetic != "libm/1":
+        return (Finding.skipped(f"the published bits are those of libm/1; the backend ran in {arithmetic}"),)
+    machine = c_library_selftest()
+    differing = [name for name in machine.differing if name in FUNCTIONS_USED]
+    if differing:
+        reason = f"the C library here ({machine.library}) computes {' and '.join(differing)} with other bits"
+        return (Finding.skipped(f"{reason} than the one of the published digests"),)
+    records = evidence.main.all("BITS")
+    if len(records) != len(PARAMETER_SHA256):
+        return (Finding.failed(f"expected {len(PARAMETER_SHA256)} BITS records, found {len(records)}"),)
+    for record, digest in zip(records, PARAMETER_SHA256, strict=True):
+        if record.get("parameters") != f"sha256:{digest}":
+            return (
+                Finding.failed(
+                    f"{record.label}, field parameters: the published digest is sha256:{digest}, "
+                    f"found {record.get('parameters')}"
+                ),
+            )
+    return (Finding.passed(f"parameters after {counted(len(records), 'step')} equal to the published bits"),)

@@ -1,0 +1,23 @@
+"""The judge of replays: a second run that shares nothing with the first gives the same bytes."""
+
+from __future__ import annotations
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding
+
+
+def judge_replay(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the main trace with that of a fresh process, another hash seed and another thread count."""
+    first, second = evidence.main_bytes, evidence.replay
+    if first == second:
+        return (Finding.passed(f"a second run in a fresh process gave the same {len(first)} bytes"),)
+    lines = zip(first.split(b"\n"), second.split(b"\n"), strict=False)
+    for number, (one, other) in enumerate(lines, start=1):
+        if one != other:
+            shown = one.decode("utf-8", "replace"), other.decode("utf-8", "replace")
+            return (Finding.failed(f"line {number} changed from {_short(shown[0])} to {_short(shown[1])}"),)
+    return (Finding.failed(f"the second run gave {len(second)} bytes, the first {len(first)}"),)
+
+
+def _short(line: str, limit: int = 60) -> str:
+    return line if len(line) <= limit else line[: limit - 1] + "…"

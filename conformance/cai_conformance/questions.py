@@ -1,0 +1,97 @@
+"""From a suite and the user's options to the question that a backend is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.goldens import GoldenStore
+from cai_conformance.judges.evidence import Question
+from cai_conformance.suites.errors import IncompleteInput, InputTooLarge, InputUnreadable, UnknownProfile
+from cai_conformance.suites.suite import Suite, SuiteInput
+from cai_conformance.trace.grammars import grammar_of
+from cai_conformance.trace.parser import parse
+from cai_reference.arithmetic import named
+
+MAXIMUM_INPUT_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose about the question.
+
+    Attributes:
+        arithmetic: an identifier or its beginning; None for the suite's own.
+        corpus: a corpus file instead of the embedded one.
+        splits: the split manifest of that corpus.
+        profile: another profile than the one that the input makes; `edges` asks for the vector cases only.
+    """
+
+    arithmetic: str | None = None
+    corpus: Path | None = None
+    splits: Path | None = None
+    profile: str | None = None
+
+
+def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question:
+    """Return what is asked of a backend about `suite`.
+
+    Raises:
+        IncompleteInput, InputUnreadable, InputTooLarge: the files given cannot be used.
+        UnknownProfile: the suite has no such profile.
+        UnknownArithmetic: the arithmetic has another name.
+        GoldenError: the suite's own files are missing or damaged.
+    """
+    arithmetic = named(options.arithmetic or suite.arithmetic).identifier
+    given = input_for(suite, options)
+    profile = options.profile or given.profile
+    if profile not in suite.grammar.profiles:
+        raise UnknownProfile(profile, suite.identifier, ", ".join(suite.grammar.profiles))
+    accepted = store.read(suite.identifier)
+    request = TraceRequest(
+        suite.identifier,
+        suite.version,
+        profile,
+        arithmetic,
+        given.corpus,
+        given.splits,
+        accepted.files["vectors.json"],
+        accepted.files["weights.safetensors"],
+    )
+    golden = parse(accepted.trace, grammar_of)
+    own = profile == "golden"
+    return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None)
+
+
+def input_for(suite: Suite, options: Options) -> SuiteInput:
+    """Return the suite's own input, or the one made of the files given.
+
+    Raises:
+        IncompleteInput, InputUnreadable, InputTooLarge: the files given cannot be used.
+    """
+    if options.corpus is None and options.splits is None:
+        return suite.default_input()
+    if options.corpus is None:
+        raise IncompleteInput("--splits", "--corpus")
+    if options.splits is None:
+        raise IncompleteInput("--corpus", "--splits")
+    return suite.input_of(read_limited(options.corpus), read_limited(options.splits))
+
+
+def read_limited(path: Path) -> bytes:
+    """Read a file of at most `MAXIMUM_INPUT_BYTES` bytes.
+
+    Raises:
+        InputUnreadable: it is not there, or the operating system refuses.
+        InputTooLarge: it holds more.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAXIMUM_INPUT_BYTES + 1)
+            if len(data) > MAXIMUM_INPUT_BYTES:
+                raise InputTooLarge(str(path), max(path.stat().st_size, len(data)), MAXIMUM_INPUT_BYTES)
+    except OSError as error:
+        raise InputUnreadable(str(path), error.strerror or str(error)) from None
+    return data

@@ -1,0 +1,123 @@
+"""Running suites: ask, judge in order, block what depends on a failure, make verdicts.
+
+A check whose prerequisite failed is blocked, not failed: one mistake is reported once. A backend that crashes makes its
+checks errored; one that does not offer an answer makes them skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+
+from cai_conformance.backends.errors import NotOffered
+from cai_conformance.backends.protocol import Backend
+from cai_conformance.errors import BackendError, FixtureError
+from cai_conformance.judges.evidence import Evidence, Question
+from cai_conformance.judges.finding import Finding
+from cai_conformance.suites.suite import Check, Suite
+from cai_conformance.trace.errors import TraceFault
+from cai_conformance.verdicts import Outcome, Verdict
+
+Selected = Callable[[str], bool]
+
+STOPPING = frozenset({Outcome.FAIL, Outcome.ERRORED, Outcome.BLOCKED})
+"""Outcomes of a prerequisite that leave nothing to judge behind it."""
+
+
+@dataclass(frozen=True)
+class SuiteRun:
+    """One suite with the question that its backend is asked."""
+
+    suite: Suite
+    question: Question
+
+
+def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, jobs: int = 1) -> Iterator[Verdict]:
+    """Judge a backend by suites, and yield each verdict as it is found.
+
+    Args:
+        runs: the suites with their questions.
+        backend: who answers.
+        selected: which full check ids are reported.
+        jobs: with 2 or more, replays run beside the first run.
+    """
+    executor = ThreadPoolExecutor(max_workers=jobs - 1) if jobs > 1 else None
+    try:
+        pending = [(run.suite, Evidence(backend, run.question, executor)) for run in runs]
+        for suite, evidence in pending:
+            wanted = [check for check in suite.checks if _ids(suite, check, selected)]
+            evidence.start(any(check.needs_replay for check in wanted))
+        for suite, evidence in pending:
+            yield from _judge_suite(suite, evidence, selected)
+    finally:
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _judge_suite(suite: Suite, evidence: Evidence, selected: Selected) -> Iterator[Verdict]:
+    outcomes: dict[str, set[Outcome]] = {}
+    needed = _with_prerequisites(suite, [check for check in suite.checks if _ids(suite, check, selected)])
+    for check in suite.checks:
+        if check.name not in needed:
+            continue
+        begun = perf_counter()
+        findings = _findings(check, evidence, outcomes)
+        outcomes[check.name] = {finding.outcome for finding in findings}
+        seconds = (perf_counter() - begun) / len(findings)
+        for finding in findings:
+            verdict = _verdict(suite, check, finding, seconds)
+            if selected(verdict.check):
+                yield verdict
+
+
+def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]]) -> tuple[Finding, ...]:
+    for name in check.requires:
+        if outcomes[name] & STOPPING:
+            text = f"{name} did not pass, so there is nothing sound to judge"
+            return _for_each_case(check, Outcome.BLOCKED, text)
+    if evidence.question.request.profile == "edges" and not check.of_edges:
+        return _for_each_case(check, Outcome.SKIPPED, "a trace of vector cases has nothing for this check")
+    try:
+        return check.judge(evidence)
+    except NotOffered as error:
+        return _for_each_case(check, Outcome.SKIPPED, str(error))
+    except TraceFault as error:
+        # Another trace than the main one, such as the edges, does not keep the grammar.
+        return _for_each_case(check, Outcome.FAIL, str(error))
+    except (BackendError, FixtureError) as error:
+        return _for_each_case(check, Outcome.ERRORED, str(error))
+
+
+def _for_each_case(check: Check, outcome: Outcome, message: str) -> tuple[Finding, ...]:
+    return tuple(Finding(outcome, message, case=case) for case in check.cases or ("",))
+
+
+def _verdict(suite: Suite, check: Check, finding: Finding, seconds: float) -> Verdict:
+    case = f"[{finding.case}]" if finding.case else ""
+    return Verdict(
+        f"{suite.identifier}::{check.name}{case}",
+        check.level,
+        finding.outcome,
+        finding.message,
+        finding.differences,
+        seconds=seconds,
+    )
+
+
+def _ids(suite: Suite, check: Check, selected: Selected) -> list[str]:
+    base = f"{suite.identifier}::{check.name}"
+    ids = [f"{base}[{case}]" for case in check.cases] or [base]
+    return [identifier for identifier in ids if selected(identifier)]
+
+
+def _with_prerequisites(suite: Suite, checks: Sequence[Check]) -> set[str]:
+    needed: set[str] = set()
+    pending = [check.name for check in checks]
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending.extend(suite.check(name).requires)
+    return needed

@@ -1,0 +1,102 @@
+"""What a suite is: an id, a version, inputs, and checks with levels and prerequisites.
+
+Names are for good: a suite id, a check name or a case is never reused for something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding
+from cai_conformance.trace.schema import Grammar
+from cai_conformance.vectors import VectorCase
+from cai_conformance.verdicts import Level
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that is judged.
+
+    Attributes:
+        name: such as `tok.fit`; with the suite it makes the id `course.ngram::tok.fit`.
+        level: where it stands in its track.
+        summary: what passing means, in one line.
+        explanation: what it compares, and what a failure usually means.
+        judge: looks at the evidence; one finding a case.
+        cases: the names of the cases, known before anything runs; empty where the check has none.
+        requires: names of checks that must not have failed.
+        needs_replay: whether it looks at a second run.
+        of_edges: whether a trace that only answers vector cases can be judged by it.
+    """
+
+    name: str
+    level: Level
+    summary: str
+    explanation: str
+    judge: Callable[[Evidence], tuple[Finding, ...]]
+    cases: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    needs_replay: bool = False
+    of_edges: bool = False
+
+
+@dataclass(frozen=True)
+class SuiteInput:
+    """What a suite is run on: the bytes of a corpus and of its split manifest, and the profile that they make."""
+
+    corpus: bytes
+    splits: bytes
+    profile: str
+
+
+@dataclass(frozen=True)
+class GoldenFiles:
+    """What the vectors and given weights of a suite are made of, besides the trace."""
+
+    vectors: bytes
+    weights: bytes
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite.
+
+    Attributes:
+        identifier: such as `course.ngram`.
+        version: changed with any change of what the suite asks or expects.
+        title: what it is about, in a few words.
+        description: a short paragraph for `explain`.
+        arithmetic: the one in which its golden is recorded.
+        grammar: the records of its traces.
+        checks: in the order of judging; a prerequisite stands before what requires it.
+        default_input: the suite's own input.
+        input_of: makes an input of foreign bytes, and finds its profile.
+        cases: the vector cases, without answers.
+        record_files: makes vectors and weights anew, by running the reference.
+    """
+
+    identifier: str
+    version: str
+    title: str
+    description: str
+    arithmetic: str
+    grammar: Grammar
+    checks: tuple[Check, ...]
+    default_input: Callable[[], SuiteInput]
+    input_of: Callable[[bytes, bytes], SuiteInput]
+    cases: Callable[[], tuple[VectorCase, ...]]
+    record_files: Callable[[], GoldenFiles]
+
+    def check(self, name: str) -> Check:
+        """Return the check of this name; KeyError if there is none."""
+        return next(check for check in self.checks if check.name == name)
+
+    def check_ids(self) -> tuple[str, ...]:
+        """Return every full id, `suite::check` or `suite::check[case]`, in the order of judging."""
+        return tuple(
+            f"{self.identifier}::{check.name}{suffix}"
+            for check in self.checks
+            for suffix in ([f"[{case}]" for case in check.cases] or [""])
+        )
