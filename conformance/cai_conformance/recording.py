@@ -1,7 +1,7 @@
 """Recording goldens: from a suite to a candidate for its golden, judged before anybody accepts it.
 
-A candidate is made by the reference in the suite's arithmetic, on the suite's own input. It has to pass every check against
-itself, the replay included, so that a trace which contradicts itself never becomes a golden.
+A candidate is made by the reference in the suite's arithmetic, on the suite's own input. It has to pass every check
+against itself, the replay included, so that a trace which contradicts itself never becomes a golden.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class VectorCase:
     """One question.
 
     Attributes:
-        case: its id, unique in the suite and never reused.
+        case: its name, unique within its check and never reused.
         check: the check that judges it, such as `tok.fit`.
         operation: what is to be done, such as `bpe.train`.
         input: the operands, by name; doubles as sixteen hex digits.
@@ -67,6 +67,11 @@ class VectorCase:
     input: Mapping[str, Json]
     sees: str
     expected: Answer | None = None
+
+    @property
+    def identifier(self) -> str:
+        """The id by which a trace answers it, unique in the suite, such as `tok.fit.tie`."""
+        return f"{self.check}.{self.case}"
 
     @property
     def exact(self) -> bool:
@@ -90,8 +95,9 @@ def write_vectors(suite: str, version: str, cases: tuple[VectorCase, ...]) -> by
         "arithmetic": "strict/1",
         "cases": [
             {
-                "case": case.case,
+                "id": case.identifier,
                 "check": case.check,
+                "case": case.case,
                 "sees": case.sees,
                 "operation": case.operation,
                 "input": dict(case.input),

@@ -48,7 +48,7 @@ class ReferenceBackend:
         with threadpool_limits(1):
             if request.profile == "edges":
                 setting = Setting(arithmetic, request.weights)
-                samples = [answer(case, setting).record(case.case) for case in vectors.cases]
+                samples = [answer(case, setting).record(case.identifier) for case in vectors.cases]
                 records = (Record("CONVENTION", CONVENTIONS), *samples)
             else:
                 records = trace_records(run_experiment(request.corpus, request.splits, arithmetic))

@@ -16,7 +16,7 @@ class TraceFileBackend:
 
     def __init__(self, path: str, data: bytes) -> None:
         self.name = f"trace:{path}"
-        self._data = data
+        self.data = data
         opening = data.partition(b"\n")[0].decode("utf-8", "replace")
         fields = [piece.partition("=") for piece in opening.split("|")]
         self.stated = {name: value for name, _, value in fields}
@@ -43,7 +43,7 @@ class TraceFileBackend:
             stated, wanted = self.stated.get(name), getattr(request, name)
             if stated is not None and stated != wanted:
                 raise NotOffered(self.name, f"{name} {wanted}", f"the file records {name} {stated}")
-        return self._data
+        return self.data
 
     def replay(self, request: TraceRequest) -> bytes:
         """Refuse: a file cannot be run again.

@@ -32,7 +32,7 @@ def _judge_case(case: VectorCase, evidence: Evidence) -> Finding:
     if case.exact and arithmetic != EXACT_ARITHMETIC:
         reason = f"the answer's bits are those of {EXACT_ARITHMETIC}; the backend ran in {arithmetic}"
         return Finding.skipped(reason, case=case.case)
-    answer = evidence.edges.find("SAMPLE", case=case.case)
+    answer = evidence.edges.find("SAMPLE", case=case.identifier)
     if answer is None:
         return Finding.skipped("the backend gave no answer to this case", case=case.case)
     difference = _difference(case, answer)

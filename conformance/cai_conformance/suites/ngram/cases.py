@@ -37,22 +37,22 @@ def _merges() -> Iterator[VectorCase]:
         given: dict[str, Json] = {"documents": [_hex(text) for text in documents], "merges": merges}
         return VectorCase(name, "tok.fit", "bpe.train", given, sees)
 
-    yield case("fit-tie", ["bcbcabab"], 3, "a tie of counts goes to the largest or to the last pair")
-    yield case("fit-overlap", ["aaaaabcbcbc"], 2, "occurrences are counted without their overlaps")
-    yield case("fit-border", ["ab", "ba"], 4, "pairs are counted across the border of two documents")
-    yield case("fit-single", ["xyz"], 2, "a pair that occurs once is not merged")
-    yield case("fit-space", ["a b a b a b"], 2, "text is split at spaces before merging")
+    yield case("tie", ["bcbcabab"], 3, "a tie of counts goes to the largest or to the last pair")
+    yield case("overlap", ["aaaaabcbcbc"], 2, "occurrences are counted without their overlaps")
+    yield case("border", ["ab", "ba"], 4, "pairs are counted across the border of two documents")
+    yield case("single", ["xyz"], 2, "a pair that occurs once is not merged")
+    yield case("space", ["a b a b a b"], 2, "text is split at spaces before merging")
 
 
 def _coding() -> Iterator[VectorCase]:
     def encode(name: str, pairs: list[Json], text: str, sees: str) -> VectorCase:
         return VectorCase(name, "tok.golden", "bpe.encode", {"pairs": pairs, "bytes": text}, sees)
 
-    yield encode("encode-rank", [[98, 99], [97, 98]], _hex("abc"), "merges are applied from left to right, not by rank")
-    yield encode("encode-passes", [[97, 97], [256, 256]], _hex("aaaaaaa"), "rules are applied to their own results")
-    yield encode("encode-bytes", [], "0001feff", "control ids are not kept apart from the bytes 0 and 1")
+    yield encode("rank", [[98, 99], [97, 98]], _hex("abc"), "merges are applied from left to right, not by rank")
+    yield encode("passes", [[97, 97], [256, 256]], _hex("aaaaaaa"), "rules are applied to their own results")
+    yield encode("bytes", [], "0001feff", "control ids are not kept apart from the bytes 0 and 1")
     yield VectorCase(
-        "decode-not-canonical",
+        "not-canonical",
         "tok.roundtrip",
         "bpe.decode",
         {"pairs": [[32, 208], [208, 176]], "ids": [34, 259, 258, 178]},
@@ -63,28 +63,28 @@ def _coding() -> Iterator[VectorCase]:
 def _data() -> Iterator[VectorCase]:
     documents: Json = [[0, 5, 6, 7, 1], [0, 8, 1], [0, 1], [0, 9, 9, 9, 9, 1]]
     yield VectorCase(
-        "windows-documents",
+        "documents",
         "data.windows",
         "windows.list",
         {"documents": documents, "context": 2},
         "windows cross documents, or short documents are padded",
     )
     yield VectorCase(
-        "windows-last",
+        "last",
         "data.windows",
         "windows.list",
         {"documents": [[0, 2, 3, 4, 5, 6, 1]], "context": 3, "stride": 3},
         "the last full window is dropped",
     )
     yield VectorCase(
-        "order-rejection",
+        "rejection",
         "data.order",
         "splitmix.below",
         {"seed": 7, "bound": 2**63 + 1, "draws": 8},
         "bounded draws take the remainder without rejecting the low end, or reject the high end",
     )
     yield VectorCase(
-        "order-shuffle",
+        "shuffle",
         "data.order",
         "batches.shuffled",
         {"documents": documents, "context": 1, "batch": 4, "seed": 23},
@@ -94,7 +94,7 @@ def _data() -> Iterator[VectorCase]:
 
 def _initial_values() -> Iterator[VectorCase]:
     yield VectorCase(
-        "init-rounding",
+        "rounding",
         "init.golden",
         "init.xavier",
         {"seed": 23, "shapes": [[16, 4], [4, 4]]},
@@ -108,7 +108,7 @@ def _elementary() -> Iterator[VectorCase]:
     tails = [0.0, 2.0**-60, 1e-8, 0.5, 1.0, 265.0, 1e300, *(abs(value) for value in drawn.numbers(9, 300.0))]
     for function, arguments in (("exp", exponents), ("log1p", tails)):
         yield VectorCase(
-            f"elementary-{function}",
+            function,
             "num.elementary",
             "arithmetic.elementary",
             {"function": function, "arguments": _bits(arguments)},
@@ -123,11 +123,11 @@ def _forward() -> Iterator[VectorCase]:
 
     plain, steep = _model((12, 2, 4, 8), 102, 1.0), _model((12, 2, 4, 8), 103, 30.0)
     sees = "sums run in another order or pairwise, products are fused or kept in single precision"
-    yield case("forward-hidden", plain, "hidden", sees)
-    yield case("forward-logits", plain, "logits", sees)
-    yield case("forward-sigmoid", steep, "hidden", "the sigmoid is 1 / (1 + exp(−t)) on both sides of 0")
+    yield case("hidden", plain, "hidden", sees)
+    yield case("logits", plain, "logits", sees)
+    yield case("sigmoid", steep, "hidden", "the sigmoid is 1 / (1 + exp(−t)) on both sides of 0")
     yield VectorCase(
-        "forward-given",
+        "given",
         "fwd.oracle",
         "ngram.forward",
         {"weights": GIVEN_WEIGHTS, "contexts": [[67, 118]], "stage": "logits"},
@@ -139,23 +139,23 @@ def _choices() -> Iterator[VectorCase]:
     def argmax(name: str, check: str, logits: list[float], masked: list[Json], sees: str) -> VectorCase:
         return VectorCase(name, check, "logits.argmax", {"logits": _bits(logits), "masked": masked}, sees)
 
-    yield argmax("argmax-tie", "smp.tie", [0.5, 2.0, 1.0, 2.0, 2.0], [], "of equal maxima the last is taken")
-    yield argmax("argmax-zeros", "smp.tie", [-1.0, -0.0, 0.0], [], "+0.0 counts as larger than −0.0")
-    yield argmax("argmax-masked", "smp.support", [9.0, 1.0, 3.0, 2.0], [0], "BOS is not masked")
+    yield argmax("lowest", "smp.tie", [0.5, 2.0, 1.0, 2.0, 2.0], [], "of equal maxima the last is taken")
+    yield argmax("zeros", "smp.tie", [-1.0, -0.0, 0.0], [], "+0.0 counts as larger than −0.0")
+    yield argmax("masked", "smp.support", [9.0, 1.0, 3.0, 2.0], [0], "BOS is not masked")
     # Hand-sized model: hidden h > 0, logits h · (1, 2, −1, 0), whatever the context.
     hand: dict[str, Json] = {
         "sizes": [4, 2, 1, 1],
         "weights": [_bits(row) for row in ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0], [0.0, 1.0], [2.0], [1.0, 2.0, -1.0, 0.0])],
     }
     yield VectorCase(
-        "greedy-eos",
+        "eos",
         "smp.support",
         "ngram.greedy",
         {**hand, "prompt": [1, 2], "limit": 5, "masked": [0]},
         "EOS is appended before the continuation ends",
     )
     yield VectorCase(
-        "greedy-masked",
+        "sliding",
         "smp.support",
         "ngram.greedy",
         {**hand, "prompt": [1, 2], "limit": 5, "masked": [0, 1]},
@@ -171,16 +171,16 @@ def _losses() -> Iterator[VectorCase]:
     drawn = _Drawn(104)
     wide = drawn.numbers(64, 3.0)
     rows = [drawn.numbers(5, 2.0**exponent) for exponent in range(-4, 5) for _ in range(4)]
-    yield case("loss-uniform", "loss.weights", [[0.25] * 7], [3], "the maximum is not skipped, or every tie of it is")
-    yield case("loss-ties", "loss.weights", [[2.0, 2.0, 1.0, 2.0, -1.0]], [3], "every tie of the maximum is skipped")
-    yield case("loss-dominated", "loss.weights", [[0.0, -60.0, -61.0]], [0], "log(1 + tail) loses a small tail")
-    yield case("loss-tail", "loss.weights", [wide], [11], "the tail is summed pairwise or backwards")
+    yield case("uniform", "loss.weights", [[0.25] * 7], [3], "the maximum is not skipped, or every tie of it is")
+    yield case("ties", "loss.weights", [[2.0, 2.0, 1.0, 2.0, -1.0]], [3], "every tie of the maximum is skipped")
+    yield case("dominated", "loss.weights", [[0.0, -60.0, -61.0]], [0], "log(1 + tail) loses a small tail")
+    yield case("tail", "loss.weights", [wide], [11], "the tail is summed pairwise or backwards")
     targets: list[Json] = [place % 5 for place in range(len(rows))]
-    yield case("loss-rows", "loss.weights", rows, targets, "row losses are summed pairwise, or exactly")
+    yield case("rows", "loss.weights", rows, targets, "row losses are summed pairwise, or exactly")
     shifted = [value + 1e4 for value in wide[:8]]
-    yield case("loss-shift", "loss.shift", [shifted], [2], "the maximum is not subtracted")
+    yield case("large", "loss.shift", [shifted], [2], "the maximum is not subtracted")
     yield VectorCase(
-        "evaluate-narrow",
+        "narrow",
         "eval.batch",
         "ngram.evaluate",
         {**_model((6, 2, 2, 3), 105, 1.0), "documents": [[0, 2, 3, 4, 5, 2, 2, 3, 1]], "context": 2, "batch": 3},
@@ -199,7 +199,7 @@ def _gradients() -> Iterator[VectorCase]:
     )
     for place, text in enumerate(sees):
         yield VectorCase(
-            f"gradient-{('embedding', 'gate', 'up', 'down', 'output')[place]}",
+            ("embedding", "gate", "up", "down", "output")[place],
             "grad.golden",
             "ngram.gradients",
             {**_model((6, 2, 3, 4), 106, 1.5), "windows": windows, "parameter": place},
@@ -216,13 +216,9 @@ def _optimiser() -> Iterator[VectorCase]:
         given["gradients"] = [_bits(drawn.numbers(6, scale)) for _ in range(steps)]
         return VectorCase(name, "opt.step", "adamw.run", given, sees)
 
-    yield case(
-        "adamw-powers", 107, 15, 1.0, [0.01, 0.9, 0.999, 1e-8, 0.01], "bias corrections use pow, or are left out"
-    )
-    yield case(
-        "adamw-decay", 108, 3, 1.0, [0.1, 0.9, 0.999, 1e-8, 0.1], "the decay is coupled, comes first, or is regrouped"
-    )
-    yield case("adamw-epsilon", 109, 3, 1e-4, [0.01, 0.9, 0.99, 1e-4, 0.1], "epsilon is added to another quantity")
+    yield case("powers", 107, 15, 1.0, [0.01, 0.9, 0.999, 1e-8, 0.01], "bias corrections use pow, or are left out")
+    yield case("decay", 108, 3, 1.0, [0.1, 0.9, 0.999, 1e-8, 0.1], "the decay is coupled, comes first, or is regrouped")
+    yield case("epsilon", 109, 3, 1e-4, [0.01, 0.9, 0.99, 1e-4, 0.1], "epsilon is added to another quantity")
 
 
 class _Drawn:

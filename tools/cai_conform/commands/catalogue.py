@@ -1,0 +1,92 @@
+"""`cai-conform list` and `cai-conform explain`: what there is, and what it means."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.terminal import output
+
+if TYPE_CHECKING:
+    from cai_conformance.suites import Check, Suite
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A suite, a check (suite::check or suite::check[case]), a verdict or a level."),
+]
+
+
+def list_checks(
+    suites: options.Suites = None,
+    expression: options.Filter = None,
+    color: options.Color = options.ColorChoice.AUTO,
+) -> None:
+    """List suites and their checks: a table on a terminal, one id a line in a pipe."""
+    from cai_conformance.selection import compile_expression
+    from cai_conformance.suites import find_suites
+    from cai_conformance.suites.errors import NothingSelected
+
+    selected = compile_expression(expression) if expression is not None else (lambda _: True)
+    chosen = find_suites(suites or [])
+    names = [name for suite in chosen for name in suite.check_ids() if selected(name)]
+    if not names:
+        raise NothingSelected(expression or "")
+    console = output(color)
+    if not console.is_terminal:
+        print("\n".join(names))
+        return
+    for suite in chosen:
+        console.print(f"[bold]{suite.identifier}[/bold] {suite.version}  {suite.title}")
+        for check in suite.checks:
+            cases = [case for case in check.cases if selected(f"{suite.identifier}::{check.name}[{case}]")]
+            if cases or selected(f"{suite.identifier}::{check.name}"):
+                count = f" ({len(check.cases)} cases)" if check.cases else ""
+                console.print(f"  {check.level.value}  {check.name:<16}  {check.summary}{count}")
+
+
+def explain(name: Name) -> None:
+    """Say what a suite, a check, a verdict or a level is, and what to do about it."""
+    from cai_conformance.suites import SUITES, find_check
+    from cai_conformance.verdicts import Level
+    from cai_conformance.words import VERDICTS
+
+    suite = next((suite for suite in SUITES if suite.identifier == name), None)
+    if name.lower() in VERDICTS:
+        print(_filled(f"{name.lower()}: {VERDICTS[name.lower()]}"))
+    elif name.upper() in Level.__members__:
+        level = Level[name.upper()]
+        print(f"{level.value}: {level.meaning}, in the {level.track} track")
+    elif suite is not None:
+        _explain_suite(suite)
+    else:
+        _explain_check(*find_check(name))
+
+
+def _explain_suite(suite: Suite) -> None:
+    print(f"{suite.identifier} {suite.version}: {suite.title}\n")
+    print(_filled(suite.description))
+    print(f"\ngolden recorded in {suite.arithmetic}; profiles: {', '.join(suite.grammar.profiles)}\n")
+    for check in suite.checks:
+        print(f"  {check.level.value}  {check.name:<16}  {check.summary}")
+
+
+def _explain_check(suite: Suite, check: Check, case: str) -> None:
+    print(f"{suite.identifier}::{check.name}, level {check.level.value} ({check.level.meaning})\n")
+    print(_filled(f"Passes if {check.summary}."))
+    print()
+    print(_filled(check.explanation))
+    if check.requires:
+        print(f"\nblocked unless these pass: {', '.join(check.requires)}")
+    sees = {item.case: item.sees for item in suite.cases() if item.check == check.name}
+    for name in check.cases:
+        if not case or name == case:
+            print(f"\n  [{name}]" + (f" catches: {sees[name]}" if name in sees else ""), end="")
+    print(f"\nrun it alone: cai-conform run {suite.identifier} -k {check.name}" if not check.cases else "", end="")
+    print(f"\n\nrun it alone: cai-conform run {suite.identifier} -k {check.name}" if check.cases else "")
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, width=78)

@@ -1,0 +1,81 @@
+"""`cai-conform verify` and `cai-conform diff`: judge a file, or hold two against each other. No backend is run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.commands.run import judged, make_report, show
+from cai_conform.terminal import say
+
+TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="A trace; - reads standard input.")]
+First = Annotated[str, typer.Argument(metavar="A", help="The expected trace; - reads standard input.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="The other trace; - reads standard input.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many differences to print.")]
+
+
+def verify(
+    file: TraceFile,
+    expression: options.Filter = None,
+    output_format: options.OutputFormat = None,
+    color: options.Color = options.ColorChoice.AUTO,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Judge a trace file, whoever wrote it.
+
+    Prints one line: what holds, or the first thing that does not. Exit code 2 for grammar or envelope, 1 for values.
+    """
+    from cai_conformance.backends.trace_file import TraceFileBackend
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.verification import Verification, verification_of
+
+    verification: Verification = verification_of(TraceFileBackend(file, read_file(file)), GoldenStore(locate()))
+    verdicts = judged([verification.run], verification.backend, expression, jobs=1)
+    report = make_report(verification.backend.name, [verification.run], verdicts)
+    if output_format is not None or verbose or quiet:
+        show(report, output_format, color, quiet=quiet, verbose=verbose)
+    else:
+        print(verification.summary(report))
+    raise typer.Exit(report.exit_code())
+
+
+def diff(
+    expected: First,
+    found: Second,
+    limit: Limit = 20,
+) -> None:
+    """Compare two traces record by record, aligned by key. Exit code 1 if they differ."""
+    from cai_conformance.verification import differences_between
+
+    comparison = differences_between(read_file(expected), read_file(found), (expected, found))
+    for note in comparison.notes:
+        say(f"cai-conform: {note}")
+    for difference in comparison.differences[:limit]:
+        print(difference)
+    rest = len(comparison.differences) - limit
+    if rest > 0:
+        say(f"cai-conform: {rest} more; --limit prints them")
+    if not comparison.differences:
+        say("cai-conform: no difference")
+    raise typer.Exit(1 if comparison.differences else 0)
+
+
+def read_file(path: str) -> bytes:
+    """Read a file or standard input.
+
+    Raises:
+        InputUnreadable: the operating system refuses.
+    """
+    from cai_conformance.suites.errors import InputUnreadable
+
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputUnreadable(path, error.strerror or str(error)) from None

@@ -1,0 +1,85 @@
+"""`cai-conform golden`: whether the goldens agree, what would change, and changing them with a reason."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.terminal import progress, say
+
+app = typer.Typer(help="Frozen traces: their state, what would change, and accepting a change.", no_args_is_help=True)
+
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why the golden changes; it goes into the ledger.")]
+
+
+@app.command()
+def status() -> None:
+    """Say whether goldens, manifest and ledger agree. Exit code 1 if they do not."""
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.suites import SUITES
+
+    store = GoldenStore(locate())
+    found = store.status()
+    for entry in found:
+        listed = store.entry(entry.suite) if entry.agrees and entry.suite else None
+        if listed is not None:
+            print(
+                f"{entry.suite}: agrees ({listed.records} records, version {listed.suite_version}, {listed.arithmetic})"
+            )
+        for finding in entry.findings:
+            print(f"{entry.suite or store.root.name}: {finding.state.value}: {finding.path}: {finding.problem}")
+    known = {suite.identifier for suite in SUITES}
+    missing = sorted(known - set(store.suites()))
+    stale = sorted(set(store.suites()) - known)
+    for name in missing:
+        print(f"{name}: missing: no golden was accepted")
+    for name in stale:
+        print(f"{name}: unlisted: no suite has this name")
+    changes = len(store.history())
+    say(f"cai-conform: {store.root}, {changes} accepted change{'' if changes == 1 else 's'}")
+    raise typer.Exit(1 if missing or stale or not all(entry.agrees for entry in found) else 0)
+
+
+@app.command()
+def review(suites: options.Suites = None) -> None:
+    """Record the suites anew and show what differs from the goldens. Nothing is written; exit code 1 on a change."""
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.recording import propose
+    from cai_conformance.suites import find_suites
+    from cai_conformance.verification import review_lines
+
+    store = GoldenStore(locate())
+    changed = False
+    for suite in find_suites(suites or []):
+        with progress(f"recording {suite.identifier}"):
+            candidate = propose(suite)
+        lines = review_lines(store, candidate)
+        changed = changed or bool(lines)
+        for line in lines or [f"{suite.identifier}: no change"]:
+            print(line)
+    raise typer.Exit(1 if changed else 0)
+
+
+@app.command()
+def accept(reason: Reason, suites: options.Suites = None) -> None:
+    """Record the suites anew and make the result their golden: files, manifest and ledger change at one point."""
+    from cai_conformance.goldens import GoldenStore, locate, refusals
+    from cai_conformance.recording import propose_checked
+    from cai_conformance.suites import find_suites
+
+    store = GoldenStore(locate())
+    refusals.check_reason(reason)
+    refusals.check_not_ci()
+    refusals.check_folder(store.root)
+    candidates = []
+    for suite in find_suites(suites or []):
+        with progress(f"recording and judging {suite.identifier}"):
+            candidates.append(propose_checked(suite))
+    entries = store.accept_all(candidates, reason=reason)
+    for entry in entries:
+        files = ", ".join(change.name for change in entry.files) or "manifest only"
+        print(f"{entry.suite}: accepted as change {entry.sequence} ({files})")
+    if not entries:
+        say("cai-conform: no change, nothing written")

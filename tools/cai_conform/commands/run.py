@@ -1,0 +1,188 @@
+"""`cai-conform run` and `cai-conform smoke`: judge a backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.terminal import output, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cai_conformance.backends import Backend
+    from cai_conformance.runner import SuiteRun
+    from cai_conformance.verdicts import Level, Report, Verdict, Versions
+
+Expectations = Annotated[
+    Path | None,
+    typer.Option("--expect-failures", metavar="FILE", help="A TOML file of checks that are known to fail, and why."),
+]
+Required = Annotated[
+    str | None,
+    typer.Option("--require", metavar="LEVEL", help="A skip up to this level (I0…I3, T0…T3) makes the exit code 1."),
+]
+Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the JSON lines and exit.")]
+
+
+def run(
+    suites: options.Suites = None,
+    backend: options.BackendSpec = "reference",
+    arithmetic: options.ArithmeticName = None,
+    corpus: options.CorpusFile = None,
+    splits: options.SplitsFile = None,
+    expression: options.Filter = None,
+    expect_failures: Expectations = None,
+    require: Required = None,
+    output_format: options.OutputFormat = None,
+    jobs: options.Jobs = 1,
+    color: options.Color = options.ColorChoice.AUTO,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    schema: Schema = False,
+) -> None:
+    """Judge a backend by the suites: all of them, on the reference, if nothing else is said."""
+    if schema:
+        print_schema()
+        return
+    from cai_conformance.backends.registry import resolve
+    from cai_conformance.expectations import Expectations as NoExpectations
+    from cai_conformance.expectations import apply_expectations, load_expectations
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.questions import Options, question_for
+    from cai_conformance.runner import SuiteRun
+    from cai_conformance.suites import all_check_ids, find_suites
+
+    level = required_level(require)
+    expected = NoExpectations("", ()) if expect_failures is None else load_expectations(expect_failures)
+    chosen = find_suites(suites or [])
+    subject = resolve(backend)
+    store = GoldenStore(locate())
+    wanted = Options(arithmetic, corpus, splits)
+    runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
+    verdicts = judged(runs, subject, expression, jobs)
+    report = make_report(subject.name, runs, apply_expectations(verdicts, expected, all_check_ids()), required=level)
+    show(report, output_format, color, quiet=quiet, verbose=verbose)
+    raise typer.Exit(report.exit_code())
+
+
+def smoke(
+    backend: options.BackendSpec = "reference",
+    output_format: options.OutputFormat = None,
+    color: options.Color = options.ColorChoice.AUTO,
+) -> None:
+    """Ask a backend for one short trace, to see whether the plumbing works."""
+    from cai_conformance.backends.registry import resolve
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.questions import Options, question_for
+    from cai_conformance.runner import SuiteRun
+    from cai_conformance.suites import SUITES
+
+    subject, store = resolve(backend), GoldenStore(locate())
+    runs = [SuiteRun(suite, question_for(suite, store, Options(profile="edges"))) for suite in SUITES[:1]]
+    verdicts = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
+    report = make_report(subject.name, runs, tuple(verdicts))
+    show(report, output_format, color, quiet=False, verbose=False)
+    raise typer.Exit(report.exit_code())
+
+
+def judged(runs: list[SuiteRun], subject: Backend, expression: str | None, jobs: int) -> tuple[Verdict, ...]:
+    """Run the suites with a sign of life on the terminal.
+
+    Raises:
+        InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
+    """
+    from cai_conformance.runner import run_suites
+    from cai_conformance.selection import compile_expression
+    from cai_conformance.suites.errors import NothingSelected
+
+    selected = compile_expression(expression) if expression is not None else (lambda _: True)
+    if expression is not None and not any(selected(name) for run in runs for name in run.suite.check_ids()):
+        raise NothingSelected(expression)
+    names = ", ".join(run.suite.identifier for run in runs)
+    with progress(f"{subject.name}: {names}"):
+        return tuple(run_suites(runs, subject, selected, jobs))
+
+
+def make_report(
+    backend: str, runs: Iterable[SuiteRun], verdicts: tuple[Verdict, ...], required: Level | None = None
+) -> Report:
+    """Put the five versions beside the verdicts."""
+    from cai_conformance.verdicts import Report
+
+    return Report(backend, versions(runs), verdicts, required)
+
+
+def versions(runs: Iterable[SuiteRun]) -> Versions:
+    """Return grammar, protocol, arithmetic, suite and vectors versions of a run."""
+    from cai_conformance.backends.protocol import PROTOCOL_VERSION
+    from cai_conformance.trace.records import GRAMMAR
+    from cai_conformance.verdicts import Versions
+
+    listed = list(runs)
+    arithmetics = sorted({run.question.request.arithmetic for run in listed})
+    return Versions(
+        GRAMMAR,
+        PROTOCOL_VERSION,
+        ", ".join(arithmetics),
+        {run.suite.identifier: run.suite.version for run in listed},
+        {run.suite.identifier: run.question.vectors.digest for run in listed},
+    )
+
+
+def show(
+    report: Report,
+    output_format: options.FormatChoice | None,
+    color: options.ColorChoice,
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Print a report on standard output."""
+    from cai_conformance.reports import (
+        Format,
+        default_format,
+        render_jsonlines,
+        render_junit,
+        render_markdown,
+        render_table,
+    )
+
+    console = output(color)
+    chosen = Format(output_format.value) if output_format is not None else default_format(console.is_terminal)
+    if chosen is Format.TABLE:
+        render_table(report, console, int(verbose) - int(quiet))
+    elif chosen is Format.JSON:
+        for line in render_jsonlines(report):
+            print(line)
+    else:
+        print(render_markdown(report) if chosen is Format.MARKDOWN else render_junit(report), end="")
+
+
+def print_schema() -> None:
+    """Print the JSON Schema of the JSON lines."""
+    import json
+
+    from cai_conformance.reports import report_schema
+
+    print(json.dumps(report_schema(), indent=2))
+
+
+def required_level(name: str | None) -> Level | None:
+    """Return the level of this name.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    from cai_conformance.verdicts import Level
+
+    if name is None:
+        return None
+    try:
+        return Level(name.upper())
+    except ValueError:
+        levels = ", ".join(Level)
+        raise typer.BadParameter(f"{name!r} is no level; known are {levels}", param_hint="--require") from None

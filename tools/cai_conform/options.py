@@ -1,0 +1,75 @@
+"""Options that several commands share, each with its help text.
+
+Only light modules are imported here and in the command modules: whatever needs numbers is imported when a command runs.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class ColorChoice(StrEnum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class FormatChoice(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+
+
+class ViewChoice(StrEnum):
+    """Which part of a trace is printed."""
+
+    TRACE = "trace"
+    BODY = "body"
+    REPORT = "report"
+
+
+Suites = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SUITE]...", help="Suite ids or unique endings, such as ngram. All suites if left out."),
+]
+SuiteName = Annotated[str, typer.Argument(metavar="SUITE", help="A suite id or a unique ending, such as ngram.")]
+BackendSpec = Annotated[
+    str,
+    typer.Option("--backend", "-b", metavar="SPEC", help="reference, trace:FILE, module:attribute or an entry point."),
+]
+ArithmeticName = Annotated[
+    str | None,
+    typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast. The suite's own if left out."),
+]
+CorpusFile = Annotated[
+    Path | None,
+    typer.Option("--corpus", metavar="FILE", help="A corpus (JSON, at most 1 MiB) instead of the embedded one."),
+]
+SplitsFile = Annotated[
+    Path | None, typer.Option("--splits", metavar="FILE", help="The split manifest of the corpus (JSON).")
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="edges asks for the vector cases; else the input decides."),
+]
+Filter = Annotated[
+    str | None,
+    typer.Option("-k", metavar="EXPRESSION", help="Only checks whose id matches, such as 'golden and not bits'."),
+]
+OutputFormat = Annotated[
+    FormatChoice | None,
+    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="With 2 or more, replays run beside.")]
+Color = Annotated[ColorChoice, typer.Option("--color", help="auto heeds NO_COLOR and the terminal.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what did not pass, and the summary.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Details and times of what passed, too.")]
