@@ -75,7 +75,7 @@ class TrainingRun:
         Raises:
             NoTrainingBatches: the plan is empty.
             NoEvaluationRows: an evaluation plan is empty.
-            AutogradError, AdamWError: a number left the range of binary64; the step is not taken.
+            AutogradError, SwiGluError, AdamWError: a number left the range of binary64; the step is not taken.
         """
         if not self.plan:
             raise NoTrainingBatches
