@@ -33,15 +33,6 @@ class DataLengthMismatch(TensorError):
 
 
 @dataclass(eq=False)
-class RankMismatch(TensorError):
-    """An operation needs another number of axes."""
-
-    template = "expected {expected} axes, found {actual}"
-    expected: int
-    actual: int
-
-
-@dataclass(eq=False)
 class IndexOutOfBounds(TensorError):
     """An index lies beyond its axis."""
 
@@ -375,6 +366,16 @@ class NonFiniteAccumulatedGradient(TapeError):
     index: int
     stored: float
     pass_adjoint: float
+
+
+@dataclass(eq=False)
+class AssignedShapeMismatch(TapeError):
+    """A parameter was to be given a value of another shape."""
+
+    template = "parameter {name!r} has shape {expected}, the new value {actual}"
+    name: str
+    expected: Shape
+    actual: Shape
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd.errors import (
+    AssignedShapeMismatch,
     DataLengthMismatch,
     NonFiniteForward,
     NonFiniteLeaf,
@@ -119,11 +120,11 @@ class Parameter(Variable):
         """Replace the value, which makes graphs that have read the old one stale.
 
         Raises:
-            DataLengthMismatch: the new value has another number of elements.
+            AssignedShapeMismatch: the new value has another shape.
             NonFiniteLeaf: a value is not finite.
         """
         if value.shape != self.shape:
-            raise DataLengthMismatch(self.value.size, value.size)
+            raise AssignedShapeMismatch(self.name, self.shape, value.shape)
         self.value = _frozen(_finite_leaf(self.name, value))
         self.revision += 1
 
