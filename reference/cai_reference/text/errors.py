@@ -383,10 +383,14 @@ class NonFiniteGradient(BatchError):
 class NonFiniteAccumulation(BatchError):
     """A running sum left the range of binary64. `coordinate` is None for the loss."""
 
-    template = "the accumulated {quantity} at coordinate {coordinate} is {value}, which is not finite"
+    template = "the accumulated {quantity}{place} is {value}, which is not finite"
     quantity: str
     coordinate: int | None
     value: float
+
+    def __str__(self) -> str:
+        place = "" if self.coordinate is None else f" at coordinate {self.coordinate}"
+        return self.template.format(quantity=self.quantity, place=place, value=self.value)
 
 
 @dataclass(eq=False)
