@@ -1,4 +1,7 @@
-"""Every error of the reference: raised through a public call, told in full, carried across a process border."""
+"""Every error of the reference: raised through a public call, told in full, carried across a process border.
+
+The calls stand in the modules `support_errors_*` beside this folder, a list CASES in each.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ import importlib
 import pickle
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import cai_reference
-import support_errors_graph
-import support_errors_text
-import support_errors_training
 from cai_reference.errors import CaiReferenceError
 from support_raising import values_of
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
 
-CASES: list[Case] = [*support_errors_text.CASES, *support_errors_graph.CASES, *support_errors_training.CASES]
+CASES: list[Case] = [
+    case
+    for path in sorted(Path(__file__).resolve().parents[1].glob("support_errors_*.py"))
+    for case in importlib.import_module(path.stem).CASES
+]
 
 # Fields that the message spells otherwise than Python does, or leaves out, as the course's messages do.
 SPELLED_OTHERWISE: dict[tuple[str, str], Callable[[CaiReferenceError], str]] = {
