@@ -143,6 +143,23 @@ def test_a_negative_zero_does_not_survive_the_sweep() -> None:
     assert positive_zeros(z.gradient)
 
 
+def test_every_adjoint_starts_at_positive_zero() -> None:
+    """Inside the graph too: an operation of one's own sees +0.0 where the seed, or a contribution, was -0.0."""
+    seen: list[Array] = []
+
+    def spy(tape: Tape, x: Variable) -> Variable:
+        def pullback(adjoint: Array) -> tuple[Array]:
+            seen.append(adjoint)
+            return (-adjoint,)
+
+        return tape.record("spy", x.value, (x,), pullback)
+
+    tape = Tape(STRICT)
+    backward(spy(tape, spy(tape, vector("x", 1.0))), np.array([-0.0]))
+    assert 2 == len(seen)
+    assert all(positive_zeros(adjoint) for adjoint in seen)
+
+
 @pytest.mark.parametrize("arithmetic", [STRICT, LIBM], ids=lambda arithmetic: arithmetic.identifier)
 def test_probabilities_and_their_gradients_hold_no_negative_zero(arithmetic: Arithmetic) -> None:
     """Underflow gives +0.0, forward and backward."""
