@@ -29,8 +29,8 @@ from typing import ClassVar
 class CaiReferenceError(Exception):
     """Base of the tree: a message template filled from the dataclass fields of the subclass.
 
-    A leaf class states its fields and a `template`; `str(error)` is the filled template. Errors survive pickling, so they
-    can cross a process border.
+    A leaf class states its fields and a `template`; `str(error)` is the filled template. Errors survive pickling, so
+    they can cross a process border.
     """
 
     template: ClassVar[str] = ""

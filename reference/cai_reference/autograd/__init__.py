@@ -4,12 +4,13 @@ Every operation is a function of a tape and its operands, and says its own gradi
 """
 
 from cai_reference.autograd.backward import backward
-from cai_reference.autograd.elementwise import add, broadcast_to, multiply, sigmoid, silu
+from cai_reference.autograd.elementwise import add, broadcast_to, logistic, multiply, relu, scale, sigmoid, silu, tanh
 from cai_reference.autograd.graph import Parameter, Tape, Variable, from_flat
 from cai_reference.autograd.probability import causal_softmax, log_softmax, mean_nll, mean_nll_of, softmax
 from cai_reference.autograd.products import matmul
-from cai_reference.autograd.reductions import maximum_over, mean_over, sum_over
-from cai_reference.autograd.shapes import gather, reshape, swap_axes
+from cai_reference.autograd.reductions import maximum_over, mean_of, mean_over, sum_over
+from cai_reference.autograd.scan import diagonal_scan
+from cai_reference.autograd.shapes import channels, concatenate, gather, permute_channels, previous, reshape, swap_axes
 
 __all__ = [
     "Parameter",
@@ -19,19 +20,29 @@ __all__ = [
     "backward",
     "broadcast_to",
     "causal_softmax",
+    "channels",
+    "concatenate",
+    "diagonal_scan",
     "from_flat",
     "gather",
     "log_softmax",
+    "logistic",
     "matmul",
     "maximum_over",
     "mean_nll",
     "mean_nll_of",
+    "mean_of",
     "mean_over",
     "multiply",
+    "permute_channels",
+    "previous",
+    "relu",
     "reshape",
+    "scale",
     "sigmoid",
     "silu",
     "softmax",
     "sum_over",
     "swap_axes",
+    "tanh",
 ]

@@ -1,4 +1,4 @@
-"""Operations on one element at a time: add, multiply, SiLU; and the broadcasting that lets shapes differ.
+"""Operations on one element at a time (add, multiply, scale, tanh, σ, SiLU, ReLU), and broadcasting.
 
 Shapes are aligned from the right; a length of 1 repeats. The gradient of what was repeated is the ascending sum over
 the repetitions (course, chapters 10, 14 and 20).
@@ -66,6 +66,44 @@ def silu(tape: Tape, x: Variable) -> Variable:
         return (_quietly(np.multiply, adjoint, gate * (1.0 + x.value * (1.0 - gate))),)
 
     return tape.record("silu", x.value * gate, (x,), pullback)
+
+
+def scale(tape: Tape, x: Variable, factor: float) -> Variable:
+    """Return x · factor."""
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (_quietly(np.multiply, adjoint, np.asarray(factor)),)
+
+    return tape.record("scale", _quietly(np.multiply, x.value, np.asarray(factor)), (x,), pullback)
+
+
+def tanh(tape: Tape, x: Variable) -> Variable:
+    """Return tanh x, whose derivative is 1 − tanh² x."""
+    value = tape.arithmetic.tanh(x.value)
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (_quietly(np.multiply, adjoint, 1.0 - value * value),)
+
+    return tape.record("tanh", value, (x,), pullback)
+
+
+def logistic(tape: Tape, x: Variable) -> Variable:
+    """Return σ(x), whose derivative is σ(x) · (1 − σ(x))."""
+    value = sigmoid(tape.arithmetic, x.value)
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (_quietly(np.multiply, adjoint, value * (1.0 - value)),)
+
+    return tape.record("logistic", value, (x,), pullback)
+
+
+def relu(tape: Tape, x: Variable) -> Variable:
+    """Return max(0, x); the derivative is 1 for x ≥ 0, 0 itself included."""
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        return (np.where(x.value >= 0.0, adjoint, 0.0),)
+
+    return tape.record("relu", np.where(x.value > 0.0, x.value, 0.0), (x,), pullback)
 
 
 def broadcast_to(tape: Tape, x: Variable, shape: Shape) -> Variable:

@@ -101,8 +101,10 @@ def log_softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
     return tape.record("log-softmax", np.moveaxis(value, -1, axis), (logits,), pullback)
 
 
-def causal_softmax(tape: Tape, scores: Variable) -> Variable:
-    """Return probabilities of scores [..., tokens, tokens]; query q sees keys 0…q, the rest are exactly +0.0.
+def causal_softmax(tape: Tape, scores: Variable, window: int | None = None) -> Variable:
+    """Return probabilities of scores [..., tokens, tokens]; query q sees keys up to q, the rest are exactly +0.0.
+
+    With a window W it sees the last W of them, itself included: keys q − W + 1 … q.
 
     Raises:
         CausalSoftmaxRank, CausalSoftmaxNonSquare, CausalSoftmaxEmptyTokens: the scores are not square, or empty.
@@ -115,7 +117,8 @@ def causal_softmax(tape: Tape, scores: Variable) -> Variable:
     if queries == 0:
         raise CausalSoftmaxEmptyTokens
     arithmetic = tape.arithmetic
-    visible = np.tril(np.ones((queries, keys), dtype=np.bool_))
+    distance = np.arange(queries)[:, None] - np.arange(keys)
+    visible = (distance >= 0) & (distance < (queries if window is None else window))
     rows = normalize_rows(arithmetic, scores.value, visible).probabilities()
 
     def pullback(adjoint: Array) -> tuple[Array]:

@@ -5,6 +5,8 @@ Sums ascend from +0.0. The gradient of a maximum goes to the first of equal maxi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cai_reference.arithmetic import Array
@@ -42,6 +44,19 @@ def mean_over(tape: Tape, x: Variable, axis: int) -> Variable:
         return (np.broadcast_to(np.expand_dims(adjoint / length, axis), x.shape),)
 
     return tape.record("mean", tape.arithmetic.sum(x.value, axis=axis) / length, (x,), pullback)
+
+
+def mean_of(tape: Tape, values: Sequence[Variable]) -> Variable:
+    """Return the mean of values of one shape: their sum, first to last, divided by their number."""
+    count = len(values)
+    total = np.zeros(values[0].shape)
+    for value in values:
+        total = total + value.value
+
+    def pullback(adjoint: Array) -> list[Array]:
+        return [adjoint / count] * count
+
+    return tape.record("mean of values", total / count, tuple(values), pullback)
 
 
 def maximum_over(tape: Tape, x: Variable, axis: int) -> Variable:

@@ -19,7 +19,9 @@ from cai_reference.layers.errors import (
 )
 
 
-def embedding(tape: Tape, table: Variable, ids: Sequence[int], shape: tuple[int, ...]) -> Variable:
+def embedding(
+    tape: Tape, table: Variable, ids: Sequence[int], shape: tuple[int, ...], zero_id: int | None = None
+) -> Variable:
     """Look `ids`, given flat and laid out as `shape`, up in a table.
 
     Args:
@@ -27,6 +29,7 @@ def embedding(tape: Tape, table: Variable, ids: Sequence[int], shape: tuple[int,
         table: shape [vocabulary, width].
         ids: as many as `shape` holds.
         shape: the layout of the ids, such as [batch, context].
+        zero_id: an id whose embedding is the zero vector and whose row is never trained; None where there is none.
 
     Returns:
         Shape [*shape, width].
@@ -52,4 +55,4 @@ def embedding(tape: Tape, table: Variable, ids: Sequence[int], shape: tuple[int,
     for position, token in enumerate(ids):
         if not 0 <= token < vocabulary:
             raise TokenIdOutOfBounds(position, token, vocabulary)
-    return gather(tape, table, ids, shape)
+    return gather(tape, table, ids, shape, zero_id)

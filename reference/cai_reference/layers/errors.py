@@ -238,3 +238,35 @@ class DownInputWidthMismatch(SwiGluError):
     template = "the hidden width is {hidden}, down takes {down} inputs"
     hidden: int
     down: int
+
+
+# ── attention and recurrence ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MixerError(LayerError):
+    """A token mixer is misconfigured."""
+
+
+@dataclass(eq=False)
+class HeadsDoNotDivide(MixerError):
+    """The width cannot be split into heads."""
+
+    template = "a width of {width} cannot be split into {heads} heads"
+    width: int
+    heads: int
+
+
+@dataclass(eq=False)
+class OddRopeWidth(MixerError):
+    """Rotary embedding pairs features, so it needs an even number of them."""
+
+    template = "rotary embedding needs an even width, found {width}"
+    width: int
+
+
+@dataclass(eq=False)
+class WindowTooSmall(MixerError):
+    """A window holds at least the current token; no window at all is None."""
+
+    template = "a window must hold at least 1 token, found {window}"
+    window: int

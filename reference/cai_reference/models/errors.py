@@ -143,3 +143,46 @@ class NonFiniteLogit(NeuralNgramError):
     template = "the logit of token {token_id} is {value}"
     token_id: int
     value: float
+
+
+class DecoderError(ModelError):
+    """A decoder cannot be made or applied."""
+
+
+@dataclass(eq=False)
+class EmptyDecoder(DecoderError):
+    """A decoder has no blocks."""
+
+    template = "a decoder needs at least one block"
+
+
+@dataclass(eq=False)
+class SizeTooSmall(DecoderError):
+    """A size is below 1."""
+
+    template = "{name} must be at least 1, found {size}"
+    name: str
+    size: int
+
+
+@dataclass(eq=False)
+class EmptySequence(DecoderError):
+    """A forward pass was asked for over no tokens."""
+
+    template = "a sequence needs at least one token"
+
+
+@dataclass(eq=False)
+class SequenceTooLong(DecoderError):
+    """A sequence does not fit into the context."""
+
+    template = "{length} tokens do not fit into a context of {context}"
+    length: int
+    context: int
+
+
+@dataclass(eq=False)
+class NoTargets(DecoderError):
+    """A batch has no real target: every row is padding."""
+
+    template = "the batch has no targets"

@@ -1,0 +1,187 @@
+"""What a session keeps of each mixer, and how a mixer goes on from it: one class a mixer, all of one shape.
+
+Each class feeds rows one token at a time through its own attention or recurrence, returns the mixed rows with a *new*
+state, cuts itself back where that is exact and refuses where it is not, and accounts for every float it holds. The
+projections are those of the layer; the mixing is not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cai_reference.arithmetic import Array
+from cai_reference.autograd import Tape, sigmoid
+from cai_reference.decoding.attend import attend_one
+from cai_reference.decoding.row_store import RowStore
+from cai_reference.layers.attention import Attention
+from cai_reference.layers.diagonal_ssm import DiagonalSsm
+from cai_reference.layers.projection import Projection
+from cai_reference.layers.rope import rotation, turn
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """How many floats a layer's cache holds.
+
+    Attributes:
+        floats: live state, what the formula speaks of.
+        slack: rows or states kept for rolling back.
+        allocated: the sizes of the arrays.
+        formula: the live state as a formula of width d, tokens t, window W, heads H, latent L, rope r.
+    """
+
+    floats: int
+    slack: int
+    allocated: int
+    formula: str
+
+
+class LayerState(Protocol):
+    """The cache of one mixer."""
+
+    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
+        """Mix new rows [tokens, width], the first at `position`; return the mixed rows and the state after them."""
+        ...
+
+    def earliest(self) -> int:
+        """Return the smallest length to which the state can be cut."""
+        ...
+
+    def truncated(self, length: int) -> LayerState:
+        """Return the state cut to a length that is not below `earliest`."""
+        ...
+
+    def copy(self) -> LayerState:
+        """Return a state that shares nothing with this one."""
+        ...
+
+    def accounting(self) -> Accounting:
+        """Count the floats."""
+        ...
+
+
+@dataclass(frozen=True)
+class AttentionState:
+    """Rotated keys and values of all heads, a row a token."""
+
+    mixer: Attention
+    keys: RowStore
+    values: RowStore
+
+    @classmethod
+    def empty(cls, mixer: Attention, width: int, capacity: int, slack: int) -> AttentionState:
+        """Allocate for `capacity` tokens, or for window + slack."""
+        stores = [RowStore.empty(width, capacity, mixer.window, slack) for _ in range(2)]
+        return cls(mixer, *stores)
+
+    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
+        """Append a key and a value a token, attend to what is visible."""
+        width, heads = x.shape[1], self.mixer.heads
+        slab = apply(tape, self.mixer.slab, x)
+        query, key, value = (slab[:, part * width : (part + 1) * width] for part in range(3))
+        query = turn_heads(tape, query, heads, position, self.mixer.rope_base)
+        key = turn_heads(tape, key, heads, position, self.mixer.rope_base).reshape(-1, width)
+        factor = 1.0 / math.sqrt(width // heads)
+        keys, values = self.keys.writable(), self.values.writable()
+        mixed = np.empty(x.shape)
+        for token in range(x.shape[0]):
+            keys, values = keys.append(key[token]), values.append(value[token])
+            seen, held = by_head(keys.rows(), heads), by_head(values.rows(), heads)
+            mixed[token] = attend_one(tape.arithmetic, query[token], seen, held, factor).ravel()
+        return apply(tape, self.mixer.output, mixed), replace(self, keys=keys, values=values)
+
+    def earliest(self) -> int:
+        """Return how far the ring reaches back."""
+        return self.keys.earliest()
+
+    def truncated(self, length: int) -> LayerState:
+        """Forget the rows behind `length`."""
+        return replace(self, keys=self.keys.truncated(length), values=self.values.truncated(length))
+
+    def copy(self) -> LayerState:
+        """Copy both stores."""
+        return replace(self, keys=self.keys.copy(), values=self.values.copy())
+
+    def accounting(self) -> Accounting:
+        """Count two rows of width d a token."""
+        formula = "2*d*t" if self.mixer.window is None else "2*d*min(t,W)"
+        return account((self.keys, self.values), formula)
+
+
+@dataclass(frozen=True)
+class SsmState:
+    """The recurrence's state after each of the last S + 1 lengths; the newest is the live one."""
+
+    mixer: DiagonalSsm
+    states: tuple[Array, ...]
+    length: int
+    slack: int
+
+    @classmethod
+    def empty(cls, mixer: DiagonalSsm, width: int, slack: int) -> SsmState:
+        """Start from zero."""
+        return cls(mixer, (np.zeros(width),), 0, slack)
+
+    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
+        """Go on with the recurrence, token by token."""
+        mixer = self.mixer
+        decay = sigmoid(tape.arithmetic, mixer.a_raw.value)
+        b, c, e = mixer.b.value, mixer.c.value, mixer.e.value
+        inner = apply(tape, mixer.inner, x)
+        states = list(self.states)
+        mixed = np.empty(x.shape)
+        for token in range(x.shape[0]):
+            states.append((decay * states[-1]) + (b * inner[token]))
+            mixed[token] = (c * states[-1]) + (e * inner[token])
+        kept = tuple(states[-(self.slack + 1) :])
+        return apply(tape, mixer.output, mixed), replace(self, states=kept, length=self.length + x.shape[0])
+
+    def earliest(self) -> int:
+        """Return the length of the oldest state."""
+        return self.length - len(self.states) + 1
+
+    def truncated(self, length: int) -> LayerState:
+        """Return to the state after `length` tokens."""
+        kept = len(self.states) - (self.length - length)
+        return replace(self, states=self.states[:kept], length=length)
+
+    def copy(self) -> LayerState:
+        """Copy every state."""
+        return replace(self, states=tuple(state.copy() for state in self.states))
+
+    def accounting(self) -> Accounting:
+        """Count d floats, however long the sequence."""
+        width = self.states[-1].size
+        return Accounting(width, width * (len(self.states) - 1), sum(state.size for state in self.states), "d")
+
+
+def apply(tape: Tape, projection: Projection, rows: Array) -> Array:
+    """Run a projection of the layer on raw rows [tokens, inputs]."""
+    return projection(tape, tape.constant(rows)).value
+
+
+def turn_heads(tape: Tape, rows: Array, heads: int, position: int, base: float) -> Array:
+    """Turn rows [tokens, heads · w] by their positions, head by head: [tokens, heads, w]."""
+    split = rows.reshape(rows.shape[0], heads, -1)
+    table = rotation(tape.arithmetic, position, rows.shape[0], split.shape[2], base)
+    return turn(split, table.cosines[:, None, :], table.sines[:, None, :])
+
+
+def by_head(rows: Array, heads: int) -> Array:
+    """Turn [tokens, heads · w] into [heads, tokens, w]."""
+    return np.swapaxes(rows.reshape(rows.shape[0], heads, -1), 0, 1)
+
+
+def account(stores: tuple[RowStore, ...], formula: str) -> Accounting:
+    """Count the floats of row stores."""
+    widths = [store.storage.shape[1] for store in stores]
+    return Accounting(
+        sum(width * store.visible for width, store in zip(widths, stores, strict=True)),
+        sum(width * (store.held - store.visible) for width, store in zip(widths, stores, strict=True)),
+        sum(store.storage.size for store in stores),
+        formula,
+    )

@@ -1,0 +1,25 @@
+"""Observing a forward pass: layers name what they compute, whoever is interested keeps it.
+
+A trace records these stages in the order in which they are computed, so that the first one that differs tells where two
+implementations part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cai_reference.autograd import Variable
+
+Observe = Callable[[str, Variable], None]
+"""Takes the name of a stage and its value."""
+
+
+def ignore(name: str, value: Variable) -> None:
+    """Keep nothing."""
+
+
+def within(observe: Observe, prefix: str) -> Observe:
+    """Return an observer that puts a prefix before every name."""
+    if observe is ignore:
+        return ignore
+    return lambda name, value: observe(f"{prefix}.{name}", value)

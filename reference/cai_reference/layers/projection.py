@@ -1,0 +1,160 @@
+"""Projections: a linear map with bias, dense or in groups.
+
+A grouped projection splits inputs and outputs into G contiguous groups and maps each group by itself, with G times
+fewer weights. To let groups talk, its outputs are interleaved, and where there are at least as many inputs as outputs
+a second grouped map follows, to which the first is added as a residual (CAI NEURAL API, "auto-grouped pointwise
+convolution").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cai_reference.autograd import Parameter, Tape, Variable, add, matmul, permute_channels, reshape, swap_axes
+from cai_reference.layers.initialization import check_name, xavier_limit, xavier_uniform
+from cai_reference.layers.linear import linear
+from cai_reference.splitmix import SplitMix64
+
+
+class Projection(Protocol):
+    """A map of the last axis."""
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield weights and biases, in registry order."""
+        ...
+
+    def __call__(self, tape: Tape, x: Variable) -> Variable:
+        """Map [..., inputs] to [..., outputs]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """y = x W + b, with W [inputs, outputs] and b [outputs]."""
+
+    weight: Parameter
+    bias: Parameter
+
+    @classmethod
+    def initialize(cls, name: str, inputs: int, outputs: int, generator: SplitMix64) -> Dense:
+        """Draw W by Xavier's rule; b is zero and draws nothing."""
+        weight = xavier_uniform(f"{name}.weight", inputs, outputs, generator)
+        return cls(weight, Parameter(f"{name}.bias", np.zeros(outputs)))
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield W, b."""
+        yield from (self.weight, self.bias)
+
+    def __call__(self, tape: Tape, x: Variable) -> Variable:
+        """Map [..., inputs] to [..., outputs]; the bias is added after the whole sum."""
+        return linear(tape, x, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class GroupedLinear:
+    """G maps side by side: W [G, inputs/G, outputs/G] and b [outputs]. Groups are contiguous, never strided."""
+
+    weight: Parameter
+    bias: Parameter
+
+    @classmethod
+    def initialize(cls, name: str, inputs: int, outputs: int, groups: int, generator: SplitMix64) -> GroupedLinear:
+        """Draw W group by group, with the fans of one group; b is zero and draws nothing."""
+        check_name(f"{name}.weight")
+        shape = (groups, inputs // groups, outputs // groups)
+        limit = xavier_limit(shape[1], shape[2])
+        drawn = [limit * (2.0 * generator.unit() - 1.0) for _ in range(shape[0] * shape[1] * shape[2])]
+        weight = Parameter(f"{name}.weight", np.array(drawn).reshape(shape))
+        return cls(weight, Parameter(f"{name}.bias", np.zeros(outputs)))
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return self.weight.shape[0]
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield W, b."""
+        yield from (self.weight, self.bias)
+
+    def __call__(self, tape: Tape, x: Variable) -> Variable:
+        """Map [..., inputs] to [..., outputs], group by group."""
+        groups, inputs, outputs = self.weight.shape
+        rows = x.value.size // (groups * inputs)
+        split = swap_axes(tape, reshape(tape, x, (rows, groups, inputs)), 0, 1)
+        mapped = swap_axes(tape, matmul(tape, split, self.weight), 0, 1)
+        return add(tape, reshape(tape, mapped, (*x.shape[:-1], groups * outputs)), self.bias)
+
+
+@dataclass(frozen=True)
+class GroupedStack:
+    """A grouped map, the interleaving of its outputs, and a second grouped map around which the first is a residual.
+
+    `second` is None where there are fewer inputs than outputs; the interleaving stays, and permutes the result.
+    """
+
+    first: GroupedLinear
+    second: GroupedLinear | None
+    interleaved: bool
+
+    @classmethod
+    def initialize(
+        cls, name: str, inputs: int, outputs: int, channels_per_group: int, generator: SplitMix64, *, mix: bool = True
+    ) -> GroupedStack:
+        """Choose the largest number of groups that leaves `channels_per_group` inputs to each, and draw the weights.
+
+        Without `mix` the groups do not talk: one grouped map, no interleaving.
+        """
+        groups = group_count(inputs, outputs, channels_per_group)
+        first = GroupedLinear.initialize(f"{name}.first", inputs, outputs, groups, generator)
+        interleaved = mix and groups > 1
+        second = None
+        if interleaved and inputs >= outputs:
+            second = GroupedLinear.initialize(f"{name}.second", outputs, outputs, groups, generator)
+        return cls(first, second, interleaved)
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield the first map, then the second, if there is one."""
+        yield from self.first.parameters()
+        if self.second is not None:
+            yield from self.second.parameters()
+
+    def __call__(self, tape: Tape, x: Variable) -> Variable:
+        """Map [..., inputs] to [..., outputs]."""
+        first = self.first(tape, x)
+        if not self.interleaved:
+            return first
+        outputs = first.shape[-1]
+        mixed = permute_channels(tape, first, interleaving(outputs, outputs // self.first.groups))
+        return mixed if self.second is None else add(tape, self.second(tape, mixed), first)
+
+
+def group_count(inputs: int, outputs: int, channels_per_group: int) -> int:
+    """Return the largest common divisor of both widths that is at most min(inputs, outputs, inputs / channels)."""
+    most = max(1, min(inputs, outputs, inputs // channels_per_group))
+    return max(groups for groups in range(1, most + 1) if inputs % groups == 0 and outputs % groups == 0)
+
+
+def interleaving(width: int, step: int) -> list[int]:
+    """Return where each feature of an interleaved vector comes from.
+
+    Feature i moves to T(i) = ((i · step) mod width + (i · step) div width) mod width; where step divides the width this
+    transposes the index matrix of width/step rows.
+    """
+    sources = [0] * width
+    for source in range(width):
+        product = source * step
+        sources[(product % width + product // width) % width] = source
+    return sources
+
+
+def project(
+    name: str, inputs: int, outputs: int, channels_per_group: int | None, generator: SplitMix64, *, mix: bool = True
+) -> Projection:
+    """Make a dense projection, or a grouped stack where a number of channels per group is given."""
+    if channels_per_group is None:
+        return Dense.initialize(name, inputs, outputs, generator)
+    return GroupedStack.initialize(name, inputs, outputs, channels_per_group, generator, mix=mix)
