@@ -85,10 +85,11 @@ def replace(sequence: Sequence[int], pair: Pair, token: int) -> list[int]:
 
     replace([97, 97, 97], (97, 97), 256)  →  [256, 97]
     """
+    left, right = pair
     result: list[int] = []
-    place = 0
-    while place < len(sequence):
-        if tuple(sequence[place : place + 2]) == pair:
+    place, last = 0, len(sequence) - 1
+    while place <= last:
+        if sequence[place] == left and place < last and sequence[place + 1] == right:
             result.append(token)
             place += 2
         else:
