@@ -46,6 +46,11 @@ class BackendCrashed(BackendError):
     problem: str
 
 
+def one_line(error: BaseException) -> str:
+    """Return the class and text of a foreign error on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+
+
 @dataclass(eq=False)
 class TraceFileUnreadable(BackendError):
     """A trace file cannot be read."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
-from cai_conformance.backends.errors import BackendNotImportable, UnknownBackend
+from cai_conformance.backends.errors import BackendNotImportable, UnknownBackend, one_line
 from cai_conformance.backends.protocol import Backend
 from cai_conformance.backends.trace_file import TraceFileBackend
 
@@ -78,9 +78,12 @@ def _loaded(spec: str, point: EntryPoint) -> Backend:
     try:
         found = point.load()
         backend = found() if (callable(found) and not hasattr(found, "trace")) or isinstance(found, type) else found
-    # Whatever a foreign module raises on import is the reason to report.
-    except Exception as error:
-        raise BackendNotImportable(spec, f"{type(error).__name__}: {error}") from error
+        name = getattr(backend, "name", None)
+    # Whatever a foreign module raises on import is the reason to report, and it must not end this program.
+    except (Exception, SystemExit) as error:
+        raise BackendNotImportable(spec, one_line(error)) from error
+    if not isinstance(name, str):
+        raise BackendNotImportable(spec, "it has no name, or one that is not a string")
     for method in ("trace", "replay"):
         if not callable(getattr(backend, method, None)):
             raise BackendNotImportable(spec, f"it has no method {method}")

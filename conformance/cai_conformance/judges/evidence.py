@@ -6,21 +6,16 @@ answer; the runner turns it into verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
-from cai_conformance.backends.errors import BackendCrashed
+from cai_conformance.backends.asking import ask, ask_again
 from cai_conformance.backends.protocol import Backend, TraceRequest
-from cai_conformance.errors import ConformanceError
 from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Record, Trace
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.vectors import VectorFile, read_vectors
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -57,12 +52,12 @@ class Evidence:
     def start(self, needs_replay: bool) -> None:
         """Begin the replay in the background, where there is an executor for it."""
         if needs_replay and self._executor is not None:
-            self._replay = self._executor.submit(self.backend.replay, self.question.request)
+            self._replay = self._executor.submit(ask_again, self.backend, self.question.request)
 
     @cached_property
     def main_bytes(self) -> bytes:
         """The bytes of the main trace."""
-        return _guarded(self.backend, lambda: self.backend.trace(self.question.request))
+        return ask(self.backend, self.question.request)
 
     @cached_property
     def main(self) -> Trace:
@@ -77,26 +72,15 @@ class Evidence:
     def edges(self) -> Trace:
         """The answers to the vector cases."""
         request = replace(self.question.request, profile="edges")
-        return self._parsed(_guarded(self.backend, lambda: self.backend.trace(request)))
+        return self._parsed(ask(self.backend, request))
 
     @cached_property
     def replay(self) -> bytes:
         """The bytes of a second run."""
-        pending = self._replay
-        if pending is not None:
-            return _guarded(self.backend, pending.result)
-        return _guarded(self.backend, lambda: self.backend.replay(self.question.request))
+        if self._replay is not None:
+            return self._replay.result()
+        return ask_again(self.backend, self.question.request)
 
     def _parsed(self, data: bytes) -> Trace:
         grammar = self.question.grammar
         return parse(data, lambda suite: grammar if suite == grammar.suite else None)
-
-
-def _guarded(backend: Backend, compute: Callable[[], Value]) -> Value:
-    try:
-        return compute()
-    except ConformanceError:
-        raise
-    # A backend is foreign code: whatever it raises is its crash, not ours.
-    except Exception as error:
-        raise BackendCrashed(backend.name, f"{type(error).__name__}: {error}") from error

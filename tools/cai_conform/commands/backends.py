@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
+
 import typer
 
 app = typer.Typer(help="The implementations that can be judged.", no_args_is_help=True)
@@ -18,7 +21,9 @@ def list_backends() -> None:
     from cai_conformance.backends.registry import ENTRY_POINT_GROUP
     from cai_conformance.backends.registry import list_backends as listed
 
-    for backend in listed():
+    with redirect_stdout(sys.stderr):
+        found = listed()
+    for backend in found:
         print(f"{backend.name}  {backend.source}" + (f"  cannot be used: {backend.problem}" if backend.problem else ""))
     print("trace:FILE  a recorded trace")
     print("module:attribute  a Python object with the methods trace and replay")

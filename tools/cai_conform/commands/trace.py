@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cai_conform import options
+from cai_conform.subject import find_backend
 from cai_conform.terminal import progress, write_bytes
 
 
@@ -16,19 +17,19 @@ def trace(
     view: options.ViewChoice = options.ViewChoice.TRACE,
 ) -> None:
     """Print the trace of a suite: all of it, its body only, or the learner's report."""
-    from cai_conformance.backends.registry import resolve
+    from cai_conformance.backends.asking import ask
     from cai_conformance.goldens import GoldenStore, locate
     from cai_conformance.questions import Options, question_for
     from cai_conformance.suites import find_suite
     from cai_conformance.views import body_of, report_of
 
     found = find_suite(suite)
-    subject = resolve(backend)
+    subject = find_backend(backend)
     question = question_for(found, GoldenStore(locate()), Options(arithmetic, corpus, splits, profile))
     with progress(f"{subject.name}: {found.identifier}"):
         if view is options.ViewChoice.REPORT:
             data = report_of(found, subject, question.request)
         else:
-            data = subject.trace(question.request)
+            data = ask(subject, question.request)
             data = body_of(data) if view is options.ViewChoice.BODY else data
     write_bytes(data)

@@ -1,0 +1,27 @@
+"""The backend that a command judges, found as somebody at a prompt expects."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cai_conformance.backends import Backend
+
+
+def find_backend(spec: str) -> Backend:
+    """Return the backend of a specification; modules in the working directory count, after the installed ones.
+
+    What a module prints while it is imported goes to standard error.
+
+    Raises:
+        BackendError: there is no such backend, or it cannot be loaded.
+    """
+    from cai_conformance.backends.registry import resolve
+
+    # An empty entry means the working directory.
+    if "" not in sys.path:
+        sys.path.append("")
+    with redirect_stdout(sys.stderr):
+        return resolve(spec)
