@@ -12,16 +12,21 @@ from math import isfinite
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.trace.formatting import format_real, format_reals
-from cai_conformance.trace.records import Record, Trace
+from cai_conformance.trace.records import Record, Trace, list_items, shortened
 
 CONTROL_TOKENS_AND_BYTES = 2 + 256
 HALF_UNIT = 0.5e-6
+PREVIEW = 6
+MATRICES = 5
+NEW_TOKENS = 12
+"""How many tokens the prompt is continued by, unless EOS ends it earlier (course, chapter 23)."""
 
 
 def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
     trace = evidence.main
-    problems = [*_counts(trace), *_losses(trace), *_generation(trace), *_proof(trace), *_printed_bits(evidence)]
+    parts = (_counts, _stages, _losses, _generation, _proof, _bits)
+    problems = [problem for part in parts for problem in part(trace)] + list(_printed_bits(evidence))
     if problems:
         rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return (Finding.failed(problems[0] + rest),)
@@ -55,15 +60,62 @@ def _counts(trace: Trace) -> Iterator[str]:
         ("train_evaluation_batches", "train_contexts", "evaluation_batch"),
         ("validation_evaluation_batches", "validation_contexts", "evaluation_batch"),
     ):
+        if config.integer(size) < 1:
+            yield f"CONFIG, field {size}: {config.integer(size)}, but a batch has at least one row"
+            continue
         batches = -(-split.integer(rows) // config.integer(size))
         yield from _unequal("SPLIT", field, split.integer(field), batches)
-    shapes = [[1, context], [1, context, embedding], [1, concatenated], [1, hidden], [1, vocabulary]]
-    for stage, shape in zip(trace.all("STAGE"), shapes, strict=True):
-        if stage.integers("shape") != shape:
-            yield f"{stage.label}, field shape: {stage.get('shape')}, but CONFIG gives {shape}"
+    for field in ("train_documents", "validation_documents"):
+        if split.integer(field) < 1:
+            yield f"SPLIT, field {field}: {split.integer(field)}, but no partition is empty"
     steps = [record.integer("step") for record in trace.all("BITS")]
-    if steps and steps != list(range(config.integer("max_steps") + 1)):
-        yield f"BITS: steps {steps}, but CONFIG has max_steps {config.get('max_steps')}"
+    # Whatever max_steps says, no list of that length is made.
+    if steps and (len(steps) != config.integer("max_steps") + 1 or steps != list(range(len(steps)))):
+        yield f"BITS, field step: {shortened(str(steps))}, but CONFIG has max_steps {config.get('max_steps')}"
+
+
+def _stages(trace: Trace) -> Iterator[str]:
+    """Compare shapes with CONFIG, lengths with shapes, and the two views of the embeddings with each other."""
+    config, stages = _only(trace, "CONFIG"), trace.all("STAGE")
+    vocabulary, context, hidden = (config.integer(name) for name in ("vocabulary", "context", "hidden"))
+    embedding, concatenated = config.integer("embedding"), config.integer("concatenated")
+    shapes = [[1, context], [1, context, embedding], [1, concatenated], [1, hidden], [1, vocabulary]]
+    for stage, shape in zip(stages, shapes, strict=True):
+        if stage.integers("shape") != shape:
+            yield f"{stage.label}, field shape: {shortened(stage.get('shape'))}, but CONFIG gives {shape}"
+    lengths = (context, context * embedding, concatenated, hidden, min(PREVIEW, vocabulary))
+    for stage, field, length in zip(stages, ("ids", "values", "values", "values", "preview"), lengths, strict=True):
+        yield from _length(stage.label, field, len(list_items(stage.get(field))), length)
+    if stages[1].get("values") != stages[2].get("values"):
+        yield f"{stages[2].label}, field values: other values than {stages[1].label} has"
+
+
+def _bits(trace: Trace) -> Iterator[str]:
+    """Compare the BITS records with CONFIG and LOSS; training stops at a number that is not finite."""
+    config, reported = _only(trace, "CONFIG"), {loss.integer("step") for loss in trace.all("LOSS")}
+    lengths = {
+        "embeddings": config.integer("context") * config.integer("embedding"),
+        "hidden": config.integer("hidden"),
+        "logits": config.integer("vocabulary"),
+        "gradient_l1": MATRICES,
+    }
+    for record in trace.all("BITS"):
+        for name, _ in record.fields:
+            if name in lengths:
+                yield from _length(record.label, name, len(record.bits(name)), lengths[name])
+            if name not in ("step", "parameters", "moments") and not all(map(isfinite, record.bits(name))):
+                yield f"{record.label}, field {name}: not every value is finite"
+            if name in ("train", "validation") and record.integer("step") not in reported:
+                yield f"{record.label}, field {name}: there is no LOSS record of this step"
+    first = trace.find("BITS", step=0)
+    if first is not None and first.has("logits"):
+        logits = first.bits("logits")
+        yield from _unequal("STAGE index=4", "argmax", trace.all("STAGE")[-1].integer("argmax"), _argmax(logits))
+
+
+def _argmax(values: list[float]) -> int:
+    """Return the index of the first maximum; of an empty list, −1."""
+    return values.index(max(values)) if values else -1
 
 
 def _losses(trace: Trace) -> Iterator[str]:
@@ -102,10 +154,14 @@ def _generation(trace: Trace) -> Iterator[str]:
     vocabulary, prompt = config.integer("vocabulary"), generate.integers("prompt_ids")
     context = trace.all("STAGE")[0].integers("ids")
     if prompt != context:
-        yield f"GENERATE, field prompt_ids: {prompt}, but STAGE index=0 has {context}"
+        found, expected = shortened(str(prompt)), shortened(str(context))
+        yield f"GENERATE, field prompt_ids: {found}, but STAGE index=0 has {expected}"
     for index, token in enumerate(generate.integers("ids")):
         if not 2 <= token < vocabulary:
             yield f"GENERATE, field ids[{index}]: {token} is not a content id below {vocabulary}"
+    count, stop = len(generate.integers("ids")), generate.get("stop")
+    if count > NEW_TOKENS or (count == NEW_TOKENS) != (stop == "limit"):
+        yield f"GENERATE, field stop: {stop} after {count} tokens, but the limit is {NEW_TOKENS}"
     argmax = trace.all("STAGE")[-1].integer("argmax")
     if not 0 <= argmax < vocabulary:
         yield f"STAGE index=4, field argmax: {argmax} is not an id below {vocabulary}"
@@ -127,7 +183,7 @@ def _proof(trace: Trace) -> Iterator[str]:
     first = trace.find("BITS", step=1)
     if first is not None and first.has("gradient_l1"):
         norms = first.bits("gradient_l1")
-        if len(norms) != 5 or not all(isfinite(norm) and norm > 0.0 for norm in norms):
+        if len(norms) != MATRICES or not all(isfinite(norm) and norm > 0.0 for norm in norms):
             yield "BITS step=1, field gradient_l1: PROOF states five positive finite norms"
 
 
@@ -146,12 +202,17 @@ def _printed_bits(evidence: Evidence) -> Iterator[str]:
             values = list(exact)[:count]
             printed = format_reals(values, negative_zero=True) if listed else format_real(values[0], negative_zero=True)
             if printed != text:
-                yield f"{record.label}, field {name}: prints {text}, but its bits are {printed}"
+                yield f"{record.label}, field {name}: prints {shortened(text)}, but its bits are {shortened(printed)}"
 
 
 def _unequal(record: str, field: str, found: int, expected: int) -> Iterator[str]:
     if found != expected:
         yield f"{record}, field {field}: {found}, but {expected} follows from the rest of the trace"
+
+
+def _length(record: str, field: str, found: int, expected: int) -> Iterator[str]:
+    if found != expected:
+        yield f"{record}, field {field}: {found} items, but {expected} follow from CONFIG"
 
 
 def _only(trace: Trace, kind: str) -> Record:
