@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from cai_conformance.backends.errors import NotOffered
@@ -80,7 +80,7 @@ def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]
     if evidence.question.request.profile == "edges" and not check.of_edges:
         return _for_each_case(check, Outcome.SKIPPED, "a trace of vector cases has nothing for this check")
     try:
-        return check.judge(evidence)
+        return _each_case(check, check.judge(evidence))
     except NotOffered as error:
         return _for_each_case(check, Outcome.SKIPPED, str(error))
     except TraceFault as error:
@@ -92,6 +92,21 @@ def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]
 
 def _for_each_case(check: Check, outcome: Outcome, message: str) -> tuple[Finding, ...]:
     return tuple(Finding(outcome, message, case=case) for case in check.cases or ("",))
+
+
+def _each_case(check: Check, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return one finding a case, so that the number of verdicts depends on no input.
+
+    A judge that can say only one thing says it of all cases; a case of which it says nothing is an error.
+    """
+    if not check.cases:
+        return found
+    by_case = {finding.case: finding for finding in found}
+    if set(by_case) == {""}:
+        return tuple(replace(by_case[""], case=case) for case in check.cases)
+    silent = Finding(Outcome.ERRORED, "vectors.json and this program disagree about which cases there are")
+    known = tuple(by_case.pop(case, replace(silent, case=case)) for case in check.cases)
+    return (*known, *by_case.values())
 
 
 def _verdict(suite: Suite, check: Check, finding: Finding, seconds: float) -> Verdict:

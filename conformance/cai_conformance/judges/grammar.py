@@ -6,6 +6,8 @@ from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.errors import DigestMismatch, TraceFault
+from cai_conformance.trace.formatting import escape
+from cai_conformance.trace.records import shortened
 from cai_conformance.verdicts import Difference, Problem
 
 
@@ -52,6 +54,7 @@ def judge_conventions(evidence: Evidence) -> tuple[Finding, ...]:
     )
     if differences:
         first = differences[0]
-        text = f"the backend follows another convention for {first.field}: {first.found}, not {first.expected}"
+        found = shortened(escape(first.found)) or "nothing"
+        text = f"CONVENTION, field {first.field}: the backend follows another convention, {found}, not {first.expected}"
         return (Finding.failed(text, differences),)
     return (Finding.passed("the stated conventions are the suite's"),)
