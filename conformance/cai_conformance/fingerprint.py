@@ -90,7 +90,7 @@ def _simd() -> str:
 def _goldens() -> tuple[str, bool]:
     try:
         store = GoldenStore(locate())
-        wrong = [entry.label for entry in store.status() if not entry.agrees]
+        wrong = [f"{entry.suite} {entry.label}" for entry in store.status() if not entry.agrees]
         missing = sorted({suite.identifier for suite in SUITES} - set(store.suites()))
     except GoldenError as error:
         return str(error), False

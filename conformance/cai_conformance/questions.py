@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.goldens import GoldenStore
+from cai_conformance.goldens import Golden, GoldenStore
+from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
 from cai_conformance.suites.errors import IncompleteInput, InputTooLarge, InputUnreadable, UnknownProfile
 from cai_conformance.suites.suite import Suite, SuiteInput
+from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.parser import parse
+from cai_conformance.trace.records import Trace
 from cai_reference.arithmetic import named
 
 MAXIMUM_INPUT_BYTES: Final = 1 << 20
@@ -40,13 +43,14 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
 
     Raises:
         IncompleteInput, InputUnreadable, InputTooLarge: the files given cannot be used.
+        FixtureError: the suite cannot be run on what they hold.
         UnknownProfile: the suite has no such profile.
         UnknownArithmetic: the arithmetic has another name.
         GoldenError: the suite's own files are missing or damaged.
     """
-    arithmetic = named(options.arithmetic or suite.arithmetic).identifier
+    arithmetic = named(suite.arithmetic if options.arithmetic is None else options.arithmetic).identifier
     given = input_for(suite, options)
-    profile = options.profile or given.profile
+    profile = given.profile if options.profile is None else options.profile
     if profile not in suite.grammar.profiles:
         raise UnknownProfile(profile, suite.identifier, ", ".join(suite.grammar.profiles))
     accepted = store.read(suite.identifier)
@@ -60,9 +64,21 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
         accepted.files["vectors.json"],
         accepted.files["weights.safetensors"],
     )
-    golden = parse(accepted.trace, grammar_of)
+    golden = accepted_trace(accepted)
     own = profile == "golden"
     return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None)
+
+
+def accepted_trace(golden: Golden) -> Trace:
+    """Return the records of an accepted golden.
+
+    Raises:
+        GoldenDisagrees: it does not keep the grammar of this version.
+    """
+    try:
+        return parse(golden.trace, grammar_of)
+    except TraceFault as error:
+        raise GoldenDisagrees(f"{golden.suite}/trace.txt", str(error)) from None
 
 
 def input_for(suite: Suite, options: Options) -> SuiteInput:
@@ -70,6 +86,7 @@ def input_for(suite: Suite, options: Options) -> SuiteInput:
 
     Raises:
         IncompleteInput, InputUnreadable, InputTooLarge: the files given cannot be used.
+        FixtureError: the suite cannot be run on what they hold.
     """
     if options.corpus is None and options.splits is None:
         return suite.default_input()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.errors import TraceError
 from cai_conformance.goldens import Candidate, GoldenStore, review
-from cai_conformance.questions import Options, question_for
+from cai_conformance.goldens.errors import GoldenDisagrees
+from cai_conformance.questions import Options, accepted_trace, question_for
 from cai_conformance.runner import SuiteRun
 from cai_conformance.suites import SUITES, find_suite
 from cai_conformance.trace.compare import compare
@@ -17,6 +18,7 @@ from cai_conformance.trace.parser import parse, parse_body
 from cai_conformance.trace.records import Trace
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.verdicts import Difference, Outcome, Report
+from cai_reference.arithmetic import UnknownArithmetic, named
 
 
 @dataclass(eq=False)
@@ -82,6 +84,10 @@ def verification_of(backend: TraceFileBackend, store: GoldenStore) -> Verificati
         raise EnvelopeFault(path, str(error)) from None
     envelope = trace.envelope
     suite = find_suite(envelope.suite)
+    try:
+        named(envelope.arithmetic)
+    except UnknownArithmetic as error:
+        raise EnvelopeFault(path, f"line 1, TRACE, field arithmetic: {error}") from None
     options = Options(arithmetic=envelope.arithmetic, profile=envelope.profile)
     return Verification(backend, SuiteRun(suite, question_for(suite, store, options)))
 
@@ -137,7 +143,7 @@ def _first_difference(trace: Trace, store: GoldenStore) -> str:
     envelope = trace.envelope
     if envelope.profile != "golden":
         return ""
-    golden = parse(store.read(find_suite(envelope.suite).identifier).trace, grammar_of)
+    golden = accepted_trace(store.read(find_suite(envelope.suite).identifier))
     differences = compare(golden, trace, find_suite(envelope.suite).grammar)
     return f"; first difference from the golden: {differences[0]}" if differences else ""
 
@@ -153,7 +159,10 @@ def review_lines(store: GoldenStore, candidate: Candidate) -> list[str]:
     ]
     if lines and not found.is_new:
         grammar = find_suite(candidate.suite).grammar
-        before = parse(store.read(candidate.suite).trace, grammar_of)
+        try:
+            before = accepted_trace(store.read(candidate.suite))
+        except GoldenDisagrees as error:
+            return [*lines, f"{candidate.suite}: the accepted trace cannot be compared: {error}"]
         after = parse(candidate.files["trace.txt"], grammar_of)
         lines += [f"{candidate.suite}: {difference}" for difference in compare(before, after, grammar)]
     return lines

@@ -29,10 +29,15 @@ def embedded_input() -> SuiteInput:
 
 
 def foreign_input(corpus: bytes, splits: bytes) -> SuiteInput:
-    """Return an input of any corpus; its checksum tells the embedded and the published one from all others."""
+    """Return an input of any corpus; its checksum tells the embedded and the published one from all others.
+
+    Raises:
+        FixtureError: the suite cannot be run on it, so that no backend is blamed for what the user gave.
+    """
     own = embedded_input()
     if (corpus, splits) == (own.corpus, own.splits):
         return own
+    prepare(corpus, splits)
     published = corpus_checksum(corpus) == CORPUS_CHECKSUM
     return SuiteInput(corpus, splits, "published" if published else "foreign")
 
