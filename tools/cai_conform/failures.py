@@ -2,17 +2,73 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
 from cai_conform.terminal import say
+
+READER_GONE = 141
+"""The exit code of a program whose reader closed the pipe, as shells count it: 128 and the number of SIGPIPE."""
+
+
+class Commands(TyperGroup):
+    """The group of all commands: what one of them raises becomes a sentence and an exit code.
+
+    What is not our own error keeps its traceback: it is a defect, and should look like one.
+    """
+
+    # The type of the context has moved between releases of Typer.
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for, and have its output written before the exit code is decided."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _forget_output()
+            raise typer.Exit(READER_GONE) from None
+        except OSError as error:
+            _forget_output()
+            raise typer.Exit(explain_refusal(error)) from None
+        except Exception as error:
+            if not _is_ours(error):
+                raise
+            raise typer.Exit(explain(error)) from None
 
 
 def explain(error: Exception) -> int:
     """Print what went wrong and return the exit code: 2, unless the error knows better."""
-    say(f"cai-conform: {_one_line(str(error))}")
+    from cai_conformance.reports.screen import printable
+
+    say(f"cai-conform: {printable(str(error))}")
     next_command = getattr(error, "next_command", "")
     if next_command:
         say(f"try: {next_command}")
     return int(getattr(error, "exit_code", 2))
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def explain_refusal(error: OSError) -> int:
+    """Print what the operating system refused, such as writing to a full disk, and return the exit code."""
+    say(f"cai-conform: the operating system refuses: {error.strerror or error}")
+    return 2
+
+
+def _is_ours(error: Exception) -> bool:
+    from cai_conformance.errors import ConformanceError
+    from cai_reference.errors import CaiReferenceError
+
+    return isinstance(error, ConformanceError | CaiReferenceError)
+
+
+def _forget_output() -> None:
+    """Keep Python from complaining, while it closes, about output that nobody takes."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        # A stream without a file of its own has nothing left to write.
+        return

@@ -1,18 +1,18 @@
-"""The command `cai-conform`: its subcommands, and what happens when one of them raises."""
+"""The command `cai-conform`: its subcommands, put together."""
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, run, trace
-from cai_conform.failures import explain
+from cai_conform.failures import Commands, explain_refusal
+from cai_conform.terminal import prepare_streams
 
 app = typer.Typer(
     name="cai-conform",
+    cls=Commands,
     help="Is a language-model backend right, or is it float noise?\n\n"
     "Runs conformance suites against a backend and says what differs, where, and by how much.\n\n"
     "Exit codes: 0 conforms, 1 does not, 2 usage or harness trouble.",
@@ -53,18 +53,13 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; errors of our own become a sentence, a next command and an exit code."""
-    from cai_conformance.errors import ConformanceError
-    from cai_reference.errors import CaiReferenceError
-
+    """Run the command line."""
+    prepare_streams()
     try:
         app()
-    except (ConformanceError, CaiReferenceError) as error:
-        sys.exit(explain(error))
-    except BrokenPipeError:
-        # The reader of a pipe went away; nothing is wrong, and Python must not complain while it closes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except OSError as error:
+        # Help and version are printed before any command is invoked.
+        raise SystemExit(explain_refusal(error)) from None
 
 
 if __name__ == "__main__":

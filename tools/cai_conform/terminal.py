@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
 from cai_conform.options import ColorChoice
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def prepare_streams() -> None:
+    """Make the standard streams safe to print to: closed ones swallow, narrow encodings get escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Where standard error is closed, print(file=None) would write messages among the results.
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def output(color: ColorChoice) -> Console:
@@ -32,25 +44,35 @@ def write_bytes(data: bytes) -> None:
 
 
 def say(text: str) -> None:
-    """Write one message line to standard error."""
-    print(text, file=sys.stderr)
+    """Write one message line to standard error; where that fails, there is nobody left to tell."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Show that something is going on, while it does, on a terminal only."""
+    """Show that something is going on, while it does, on a terminal only.
+
+    Meanwhile, what backends print goes to standard error: standard output is for results.
+    """
     console = messages()
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(text):
-        yield
+    with redirect_stdout(sys.stderr):
+        if not console.is_terminal:
+            yield
+            return
+        with console.status(text):
+            yield
 
 
 def _console(color: ColorChoice, *, error: bool) -> Console:
     from rich.console import Console
 
-    return Console(
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the program with the exit code of a backend that does not conform.
+            raise BrokenPipeError
+
+    return PlainConsole(
         stderr=error,
         force_terminal=True if color is ColorChoice.ALWAYS else None,
         no_color=color is ColorChoice.NEVER or (color is ColorChoice.AUTO and bool(os.environ.get("NO_COLOR"))),

@@ -57,6 +57,15 @@ class UnknownProfile(SelectionError):
 
 
 @dataclass(eq=False)
+class UnknownLevel(SelectionError):
+    """No level has this name."""
+
+    template = "level {name!r} is unknown; known are {known}"
+    name: str
+    known: str
+
+
+@dataclass(eq=False)
 class UnknownCheck(SelectionError):
     """An id names neither a suite nor a check."""
 

@@ -49,18 +49,17 @@ def list_checks(
 
 def explain(name: Name) -> None:
     """Say what a suite, a check, a verdict or a level is, and what to do about it."""
-    from cai_conformance.suites import SUITES, find_check
+    from cai_conformance.suites import SUITES, find_check, find_suite
     from cai_conformance.verdicts import Level
     from cai_conformance.words import VERDICTS
 
-    suite = next((suite for suite in SUITES if suite.identifier == name), None)
     if name.lower() in VERDICTS:
         print(_filled(f"{name.lower()}: {VERDICTS[name.lower()]}"))
     elif name.upper() in Level.__members__:
         level = Level[name.upper()]
         print(f"{level.value}: {level.meaning}, in the {level.track} track")
-    elif suite is not None:
-        _explain_suite(suite)
+    elif name and any(suite.identifier.endswith(name) for suite in SUITES):
+        _explain_suite(find_suite(name))
     else:
         _explain_check(*find_check(name))
 

@@ -12,6 +12,8 @@ from cai_conform import options
 from cai_conform.commands.run import judged, make_report, show
 from cai_conform.terminal import say
 
+STANDARD_INPUT = "-"
+
 TraceFile = Annotated[str, typer.Argument(metavar="FILE", help="A trace; - reads standard input.")]
 First = Annotated[str, typer.Argument(metavar="A", help="The expected trace; - reads standard input.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="The other trace; - reads standard input.")]
@@ -29,6 +31,7 @@ def verify(
     """Judge a trace file, whoever wrote it.
 
     Prints one line: what holds, or the first thing that does not. Exit code 2 for grammar or envelope, 1 for values.
+    --verbose or --format print the whole report instead.
     """
     from cai_conformance.backends.trace_file import TraceFileBackend
     from cai_conformance.goldens import GoldenStore, locate
@@ -37,7 +40,7 @@ def verify(
     verification: Verification = verification_of(TraceFileBackend(file, read_file(file)), GoldenStore(locate()))
     verdicts = judged([verification.run], verification.backend, expression, jobs=1)
     report = make_report(verification.backend.name, [verification.run], verdicts)
-    if output_format is not None or verbose or quiet:
+    if output_format is not None or verbose:
         show(report, output_format, color, quiet=quiet, verbose=verbose)
     else:
         print(verification.summary(report))
@@ -50,8 +53,11 @@ def diff(
     limit: Limit = 20,
 ) -> None:
     """Compare two traces record by record, aligned by key. Exit code 1 if they differ."""
+    from cai_conformance.suites.errors import InputUnreadable
     from cai_conformance.verification import differences_between
 
+    if expected == found == STANDARD_INPUT:
+        raise InputUnreadable(STANDARD_INPUT, "standard input holds one trace, not two")
     comparison = differences_between(read_file(expected), read_file(found), (expected, found))
     for note in comparison.notes:
         say(f"cai-conform: {note}")
@@ -73,9 +79,11 @@ def read_file(path: str) -> bytes:
     """
     from cai_conformance.suites.errors import InputUnreadable
 
-    if path == "-":
-        return sys.stdin.buffer.read()
     try:
+        if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise InputUnreadable(path, "standard input is closed")
+            return sys.stdin.buffer.read()
         return Path(path).read_bytes()
     except OSError as error:
         raise InputUnreadable(path, error.strerror or str(error)) from None

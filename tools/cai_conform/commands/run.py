@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
+from cai_conform.subject import find_backend
 from cai_conform.terminal import output, progress
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def run(
     if schema:
         print_schema()
         return
-    from cai_conformance.backends.registry import resolve
     from cai_conformance.expectations import Expectations as NoExpectations
     from cai_conformance.expectations import apply_expectations, load_expectations
     from cai_conformance.goldens import GoldenStore, locate
@@ -59,7 +59,7 @@ def run(
     level = required_level(require)
     expected = NoExpectations("", ()) if expect_failures is None else load_expectations(expect_failures)
     chosen = find_suites(suites or [])
-    subject = resolve(backend)
+    subject = find_backend(backend)
     store = GoldenStore(locate())
     wanted = Options(arithmetic, corpus, splits)
     runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
@@ -75,13 +75,12 @@ def smoke(
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
     """Ask a backend for one short trace, to see whether the plumbing works."""
-    from cai_conformance.backends.registry import resolve
     from cai_conformance.goldens import GoldenStore, locate
     from cai_conformance.questions import Options, question_for
     from cai_conformance.runner import SuiteRun
     from cai_conformance.suites import SUITES
 
-    subject, store = resolve(backend), GoldenStore(locate())
+    subject, store = find_backend(backend), GoldenStore(locate())
     runs = [SuiteRun(suite, question_for(suite, store, Options(profile="edges"))) for suite in SUITES[:1]]
     verdicts = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
     report = make_report(subject.name, runs, tuple(verdicts))
@@ -175,8 +174,9 @@ def required_level(name: str | None) -> Level | None:
     """Return the level of this name.
 
     Raises:
-        BadParameter: there is none.
+        UnknownLevel: there is none.
     """
+    from cai_conformance.suites.errors import UnknownLevel
     from cai_conformance.verdicts import Level
 
     if name is None:
@@ -184,5 +184,4 @@ def required_level(name: str | None) -> Level | None:
     try:
         return Level(name.upper())
     except ValueError:
-        levels = ", ".join(Level)
-        raise typer.BadParameter(f"{name!r} is no level; known are {levels}", param_hint="--require") from None
+        raise UnknownLevel(name, ", ".join(Level)) from None
