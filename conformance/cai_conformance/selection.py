@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import translate
+from typing import Final
 
 from cai_conformance.suites.errors import InvalidExpression
 
 Predicate = Callable[[str], bool]
+
+DEEPEST: Final = 100
+"""How many parentheses and negations an expression may have, so that reading it never exhausts the stack."""
 
 _TOKEN = re.compile(r"\s*(\(|\)|[^\s()]+)")
 
@@ -26,6 +30,8 @@ def compile_expression(expression: str) -> Predicate:
     tokens = _TOKEN.findall(expression)
     if not tokens:
         raise InvalidExpression(expression, "it is empty")
+    if tokens.count("(") + tokens.count("not") > DEEPEST:
+        raise InvalidExpression(expression, f"it has more than {DEEPEST} parentheses and negations")
     predicate, rest = _disjunction(tokens, expression)
     if rest:
         raise InvalidExpression(expression, f"{rest[0]!r} is not expected there")
@@ -33,19 +39,21 @@ def compile_expression(expression: str) -> Predicate:
 
 
 def _disjunction(tokens: Sequence[str], expression: str) -> tuple[Predicate, Sequence[str]]:
-    predicate, tokens = _conjunction(tokens, expression)
+    first, tokens = _conjunction(tokens, expression)
+    parts = [first]
     while tokens and tokens[0] == "or":
         other, tokens = _conjunction(tokens[1:], expression)
-        predicate = _either(predicate, other)
-    return predicate, tokens
+        parts.append(other)
+    return lambda identifier: any(part(identifier) for part in parts), tokens
 
 
 def _conjunction(tokens: Sequence[str], expression: str) -> tuple[Predicate, Sequence[str]]:
-    predicate, tokens = _factor(tokens, expression)
+    first, tokens = _factor(tokens, expression)
+    parts = [first]
     while tokens and tokens[0] == "and":
         other, tokens = _factor(tokens[1:], expression)
-        predicate = _both(predicate, other)
-    return predicate, tokens
+        parts.append(other)
+    return lambda identifier: all(part(identifier) for part in parts), tokens
 
 
 def _factor(tokens: Sequence[str], expression: str) -> tuple[Predicate, Sequence[str]]:
@@ -74,11 +82,3 @@ def _word(word: str) -> Predicate:
 
 def _negated(predicate: Predicate) -> Predicate:
     return lambda identifier: not predicate(identifier)
-
-
-def _both(one: Predicate, other: Predicate) -> Predicate:
-    return lambda identifier: one(identifier) and other(identifier)
-
-
-def _either(one: Predicate, other: Predicate) -> Predicate:
-    return lambda identifier: one(identifier) or other(identifier)
