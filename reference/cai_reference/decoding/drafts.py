@@ -110,15 +110,18 @@ class ScriptedDraft:
     """Guesses that are right up to a planned place: what makes every length of acceptance occur.
 
     It knows the true continuation. In pass p the guess at offset p mod (K + 1) is wrong; where that offset is K, none
-    is.
+    is. Without mistakes every guess is right.
     """
 
-    def __init__(self, continuation: Sequence[int], prompt_length: int, block: int, vocabulary: int) -> None:
+    def __init__(
+        self, continuation: Sequence[int], prompt_length: int, block: int, vocabulary: int, *, mistakes: bool = True
+    ) -> None:
         self.forwards = 0
         self._truth = list(continuation)
         self._prompt_length = prompt_length
         self._block = block
         self._vocabulary = vocabulary
+        self._mistakes = mistakes
         self._pass = 0
 
     def propose(self, ids: Sequence[int], count: int) -> list[int]:
@@ -127,7 +130,7 @@ class ScriptedDraft:
         guesses = self._truth[done : done + count]
         wrong = self._pass % (self._block + 1)
         self._pass += 1
-        if wrong < len(guesses):
+        if self._mistakes and wrong < len(guesses):
             guesses[wrong] = (guesses[wrong] + 1) % self._vocabulary
         return guesses
 

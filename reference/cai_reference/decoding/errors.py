@@ -73,18 +73,19 @@ class TruncationRefused(SessionError):
 
 @dataclass(eq=False)
 class SnapshotOfAnotherModel(SessionError):
-    """A snapshot belongs to another model, or to a session with other caches."""
+    """A snapshot belongs to another model, another arithmetic, or a session with other caches."""
 
     template = "the snapshot was taken of another {what}"
     what: str
 
 
 @dataclass(eq=False)
-class NonFiniteOutput(SessionError):
-    """A forward pass gave logits that are not finite."""
+class NonFiniteScore(SessionError):
+    """A score of attention is not finite. `key` counts within the visible ones, oldest first."""
 
-    template = "the logits after token {index} hold {value}"
-    index: int
+    template = "head {head} scores visible key {key} with {value}"
+    head: int
+    key: int
     value: float
 
 

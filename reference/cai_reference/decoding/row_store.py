@@ -38,8 +38,8 @@ class RowStore:
 
     @property
     def visible(self) -> int:
-        """How many rows the newest token attends to."""
-        return self.length if self.window is None else min(self.length, self.window)
+        """How many rows the newest token attends to; right after a cut, its dropped rows are left out."""
+        return self.held if self.window is None else min(self.held, self.window)
 
     @property
     def held(self) -> int:

@@ -16,7 +16,6 @@ from cai_reference.autograd import Tape
 from cai_reference.decoding.errors import (
     CapacityExceeded,
     InvalidCapacity,
-    NonFiniteOutput,
     NothingToFeed,
     SnapshotOfAnotherModel,
     TokenOutOfRange,
@@ -56,6 +55,7 @@ class Snapshot:
     """A copy of everything that a session remembers; it restores to the same bits."""
 
     model: Decoder
+    arithmetic: Arithmetic
     options: SessionOptions
     states: tuple[LayerState, ...]
     length: int
@@ -93,23 +93,13 @@ class Session:
 
         Raises:
             NothingToFeed, TokenOutOfRange, CapacityExceeded: before anything is computed.
-            NonFiniteOutput, AutogradError: a number left the range of binary64.
+            NonFiniteScore, AutogradError: a number left the range of binary64.
         """
         self._check(ids)
-        tape, position = self._tape, self.options.start + self._length
-        x = embedding(tape, self.model.table, ids, (len(ids),), zero_id=PADDING).value
-        states: list[LayerState] = []
-        for block, state in zip(self.model.blocks, self._states, strict=True):
-            x, after = self._through(block, state, x, position)
-            states.append(after)
-        hidden = self.model.hidden(tape, tape.constant(x))
-        logits = [output(tape, hidden).value for output in self.model.outputs]
-        for values in logits:
-            finite = np.isfinite(values)
-            if not finite.all():
-                row, column = divmod(int(np.argmin(finite)), values.shape[1])
-                raise NonFiniteOutput(row, float(values[row, column]))
-        self._states, self._length = tuple(states), self._length + len(ids)
+        # Overflow is an error with a place, raised by tape and attention, not a warning without one.
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits, states = self._computed(ids)
+        self._states, self._length = states, self._length + len(ids)
         return logits
 
     def truncate(self, length: int) -> None:
@@ -135,16 +125,20 @@ class Session:
 
     def snapshot(self) -> Snapshot:
         """Copy everything that is remembered."""
-        return Snapshot(self.model, self.options, tuple(state.copy() for state in self._states), self._length)
+        states = tuple(state.copy() for state in self._states)
+        return Snapshot(self.model, self.arithmetic, self.options, states, self._length)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a snapshot, which stays usable.
 
         Raises:
-            SnapshotOfAnotherModel: it was taken of another model, or of a session opened in another way.
+            SnapshotOfAnotherModel: it was taken of another model, in another arithmetic, or of a session opened in
+                another way.
         """
         if snapshot.model is not self.model:
             raise SnapshotOfAnotherModel("model")
+        if snapshot.arithmetic != self.arithmetic:
+            raise SnapshotOfAnotherModel("arithmetic")
         if snapshot.options != self.options:
             raise SnapshotOfAnotherModel("kind of session")
         self._states = tuple(state.copy() for state in snapshot.states)
@@ -163,6 +157,17 @@ class Session:
                 raise TokenOutOfRange(index, token, vocabulary)
         if self._length + len(ids) > self.capacity:
             raise CapacityExceeded(self._length, len(ids), self.capacity)
+
+    def _computed(self, ids: Sequence[int]) -> tuple[list[Array], tuple[LayerState, ...]]:
+        """Return the logits of each head and the states after the tokens; the session's own states stay readable."""
+        tape, position = self._tape, self.options.start + self._length
+        x = embedding(tape, self.model.table, ids, (len(ids),), zero_id=PADDING).value
+        states: list[LayerState] = []
+        for block, state in zip(self.model.blocks, self._states, strict=True):
+            x, after = self._through(block, state, x, position)
+            states.append(after)
+        hidden = self.model.hidden(tape, tape.constant(x))
+        return [output(tape, hidden).value for output in self.model.outputs], tuple(states)
 
     def _through(self, block: Block, state: LayerState, x: Array, position: int) -> tuple[Array, LayerState]:
         """Run one block on rows [tokens, width]."""

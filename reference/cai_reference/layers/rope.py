@@ -25,8 +25,9 @@ class Rotation:
     sines: Array
 
 
+@lru_cache(maxsize=1024)
 def rotation(arithmetic: Arithmetic, start: int, positions: int, width: int, base: float) -> Rotation:
-    """Return the tables for positions start … start + positions − 1.
+    """Return the tables for positions start … start + positions − 1; they are made once and never written to.
 
     Raises:
         OddRopeWidth: features cannot be paired.
@@ -34,7 +35,9 @@ def rotation(arithmetic: Arithmetic, start: int, positions: int, width: int, bas
     if width % 2:
         raise OddRopeWidth(width)
     angles = np.arange(start, start + positions, dtype=np.float64)[:, None] * _frequencies(arithmetic, width, base)
-    return Rotation(arithmetic.cos(angles), arithmetic.sin(angles))
+    tables = Rotation(arithmetic.cos(angles), arithmetic.sin(angles))
+    tables.cosines.flags.writeable = tables.sines.flags.writeable = False
+    return tables
 
 
 @lru_cache(maxsize=64)
@@ -47,8 +50,10 @@ def turn(x: Array, cosines: Array, sines: Array) -> Array:
     """Turn adjacent pairs counter-clockwise: (l, r) → (l·cos − r·sin, l·sin + r·cos)."""
     left, right = x[..., 0::2], x[..., 1::2]
     result = np.empty(x.shape)
-    result[..., 0::2] = left * cosines - right * sines
-    result[..., 1::2] = left * sines + right * cosines
+    # Overflow is reported by the tape as an error with a place, not as a warning without one.
+    with np.errstate(over="ignore"):
+        result[..., 0::2] = left * cosines - right * sines
+        result[..., 1::2] = left * sines + right * cosines
     return result + 0.0
 
 

@@ -68,13 +68,13 @@ def shuffled_story_batches(
 ) -> tuple[StoryBatch, ...]:
     """Return `count` batches: whole epochs one after the other, each shuffled anew by the one generator.
 
-    The last batch of an epoch keeps its true number of stories.
+    The last batch of an epoch keeps its true number of stories. Of no stories there are no batches.
 
     Raises:
         ZeroBatchSize: the batch size is below 1.
     """
     batches: list[StoryBatch] = []
-    while len(batches) < count:
+    while stories and len(batches) < count:
         order = list(stories)
         shuffle(order, generator)
         batches.extend(story_batches(order, batch_size, context))

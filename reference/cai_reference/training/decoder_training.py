@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.autograd import Parameter, Tape, Variable, backward
 from cai_reference.text.story_batches import StoryBatch
@@ -93,7 +95,10 @@ def gradient_norm(parameters: Sequence[Parameter], arithmetic: Arithmetic) -> fl
     """Return the root of the sum of squares of all gradients: ascending in each parameter, then over the registry."""
     total = 0.0
     for parameter in parameters:
-        total += float(arithmetic.sum(parameter.gradient * parameter.gradient))
+        # An infinite norm makes the optimiser refuse the step.
+        with np.errstate(over="ignore"):
+            squares = parameter.gradient * parameter.gradient
+        total += float(arithmetic.sum(squares))
     return math.sqrt(total)
 
 

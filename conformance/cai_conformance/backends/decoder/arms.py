@@ -1,0 +1,127 @@
+"""The decode arms of a suite: every way in which its model generates, prompt by prompt.
+
+| arm                  | what it is                                                                        |
+|----------------------|-----------------------------------------------------------------------------------|
+| `full`               | the batch path, the whole prefix each time                                        |
+| `cached`             | the session, one token at a time                                                  |
+| `chunked`            | the session, the prompt in chunks                                                 |
+| `scripted`           | speculation with guesses that are wrong at planned offsets                        |
+| `scripted.budget-N`  | the same with a budget of N tokens                                                |
+| `scripted.eos-N`     | right guesses, and a stop id that is committed at offset N of a block             |
+| `mtp-full`           | later heads draft, head 0 verifies by the batch path                              |
+| `mtp-cached`         | the same through the session                                                      |
+| `latent`, `absorbed` | the session with the two small caches of latent attention                         |
+| `draft`              | speculation with the trained token-shift draft                                    |
+| `self-draft`         | the model drafts for itself                                                       |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cai_conformance.backends.decoder.plan import Phase, Sizes
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.decoding.drafts import Draft, LaterHeads, ScriptedDraft, SelfDraft, TokenShiftSession
+from cai_reference.decoding.generation import Generation, Limits, ReencodingPath, StreamingPath, generate
+from cai_reference.decoding.latent_states import LatentCache
+from cai_reference.decoding.session import Session, SessionOptions
+from cai_reference.decoding.speculation import speculate
+from cai_reference.models.decoder import Decoder
+from cai_reference.models.token_shift_draft import TokenShiftDraft
+from cai_reference.text import EOS
+
+BUDGETS = range(1, 6)
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What one arm made of one prompt."""
+
+    arm: str
+    prompt: int
+    prompt_ids: tuple[int, ...]
+    generation: Generation
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A model with everything that its arms need."""
+
+    phase: Phase
+    sizes: Sizes
+    model: Decoder
+    draft: TokenShiftDraft | None
+    arithmetic: Arithmetic
+
+    @property
+    def limits(self) -> Limits:
+        """The ordinary stops: EOS, the budget, the context."""
+        return Limits(EOS, self.sizes.new_tokens, self.sizes.context)
+
+    def session(self, latent: LatentCache = LatentCache.HEADS) -> Session:
+        """Open a session that can be rolled back by a block."""
+        return Session(self.model, self.arithmetic, SessionOptions(slack=self.sizes.slack, latent=latent))
+
+    def streaming(self, chunk: int = 1, latent: LatentCache = LatentCache.HEADS) -> StreamingPath:
+        """Open a session and the path through it."""
+        return StreamingPath(self.session(latent), chunk)
+
+
+def run_arms(bench: Bench, prompts: Sequence[tuple[int, ...]]) -> tuple[ArmResult, ...]:
+    """Run every arm of the suite on every prompt; arm by arm, prompts in order."""
+    full = [generate(ReencodingPath(bench.model, bench.arithmetic), prompt, bench.limits) for prompt in prompts]
+    by_arm: dict[str, list[ArmResult]] = {}
+    for number, (prompt, truth) in enumerate(zip(prompts, full, strict=True)):
+        for arm, generation in _arms(bench, prompt, truth):
+            by_arm.setdefault(arm, []).append(ArmResult(arm, number, prompt, generation))
+    return tuple(result for results in by_arm.values() for result in results)
+
+
+def _arms(bench: Bench, prompt: tuple[int, ...], full: Generation) -> Iterator[tuple[str, Generation]]:
+    limits = bench.limits
+    yield "full", full
+    yield "cached", generate(bench.streaming(), prompt, limits)
+    yield "chunked", generate(bench.streaming(bench.sizes.chunk), prompt, limits)
+    if bench.phase.has_latent:
+        for latent in (LatentCache.LATENT, LatentCache.ABSORBED):
+            yield latent.value, generate(bench.streaming(latent=latent), prompt, limits)
+    if bench.phase.futures:
+        block = bench.sizes.futures - 1
+        path = ReencodingPath(bench.model, bench.arithmetic)
+        yield "mtp-full", speculate(path, LaterHeads(), prompt, limits, block)
+        yield "mtp-cached", speculate(bench.streaming(), LaterHeads(), prompt, limits, block)
+    if bench.draft is not None:
+        yield "draft", _speculated(bench, TokenShiftSession(bench.draft, bench.arithmetic), prompt, limits)
+        yield "self-draft", _speculated(bench, SelfDraft(bench.session()), prompt, limits)
+    yield from _scripted(bench, prompt, full)
+
+
+def _scripted(bench: Bench, prompt: tuple[int, ...], full: Generation) -> Iterator[tuple[str, Generation]]:
+    """Run the scripted draft: planned mistakes, small budgets, and a stop at each offset of a block."""
+    block = bench.sizes.block
+    yield "scripted", _speculated(bench, _script(bench, prompt, full), prompt, bench.limits)
+    for budget in BUDGETS:
+        limits = replace(bench.limits, new_tokens=budget)
+        yield f"scripted.budget-{budget}", _speculated(bench, _script(bench, prompt, full), prompt, limits)
+    for offset in range(block + 1):
+        stop_id = stop_at_offset(full.ids, offset, block)
+        if stop_id is not None:
+            limits = replace(bench.limits, eos=stop_id)
+            right = ScriptedDraft(full.ids, len(prompt), block, bench.model.configuration.vocabulary, mistakes=False)
+            yield f"scripted.eos-{offset}", _speculated(bench, right, prompt, limits)
+
+
+def stop_at_offset(ids: Sequence[int], offset: int, block: int) -> int | None:
+    """Return a token that first occurs at `offset` within a block of right guesses, in the latest such block."""
+    first = {token: place for place, token in reversed(list(enumerate(ids)))}
+    places = [place for place in first.values() if place % (block + 1) == offset]
+    return ids[max(places)] if places else None
+
+
+def _script(bench: Bench, prompt: tuple[int, ...], full: Generation) -> ScriptedDraft:
+    return ScriptedDraft(full.ids, len(prompt), bench.sizes.block, bench.model.configuration.vocabulary)
+
+
+def _speculated(bench: Bench, draft: Draft, prompt: tuple[int, ...], limits: Limits) -> Generation:
+    return speculate(bench.streaming(bench.sizes.chunk), draft, prompt, limits, bench.sizes.block)

@@ -1,0 +1,186 @@
+"""The grammar that the nine decode suites share: one training run, several decode arms, the caches they keep.
+
+Profiles `golden` (the suite's own size), `published` (the published size) and `foreign` (the user's stories) have the
+same records; `edges` has the answers to the vector cases.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cai_conformance.trace.grammars.common import CONVENTION
+from cai_conformance.trace.schema import Exact, FieldRule, Grammar, RecordRule
+from cai_conformance.trace.values import FieldType
+
+SUITES: Final = (
+    "cai.kv-cache",
+    "cai.multi-token",
+    "cai.diagonal-ssm",
+    "cai.latent-attention",
+    "cai.speculative",
+    "cai.hybrid",
+    "cai.grouped-hybrid",
+    "cai.local-global",
+    "cai.parallel-block",
+)
+
+_INTEGER, _INTEGERS = FieldType.INTEGER, FieldType.INTEGERS
+_REAL, _STRING, _WORD = FieldType.REAL6, FieldType.STRING, FieldType.WORD
+
+
+def _integers(*names: str) -> tuple[FieldRule, ...]:
+    return tuple(FieldRule(name, _INTEGER) for name in names)
+
+
+def _reals(*names: str) -> tuple[FieldRule, ...]:
+    return tuple(FieldRule(name, _REAL) for name in names)
+
+
+def _words(name: str, *words: str) -> FieldRule:
+    return FieldRule(name, _WORD, words=words)
+
+
+CONFIG = RecordRule(
+    "CONFIG",
+    (
+        *_integers("vocabulary", "merges", "context", "width", "heads", "feed_forward"),
+        FieldRule("mixers", _STRING),
+        FieldRule("wiring", _WORD, words=("sequential", "parallel")),
+        *_integers("window", "latent", "rope", "channels_per_group", "futures"),
+        *_integers("parameters", "weights", "draft_parameters", "draft_weights"),
+        *_integers("stories", "story_seed", "validation_every", "story_cut"),
+        *_integers("batch", "evaluation_batch", "steps", "init_seed", "order_seed"),
+        *_reals("lr", "beta1", "beta2"),
+        FieldRule("epsilon", FieldType.REAL9),
+        *_reals("weight_decay", "clip"),
+        *_integers("prompts", "prompt_tokens", "new_tokens", "chunk", "block", "slack"),
+    ),
+)
+
+SPLIT = RecordRule(
+    "SPLIT", _integers("train_stories", "validation_stories", "train_windows", "validation_windows", "batches")
+)
+
+STAGE = RecordRule(
+    "STAGE",
+    (
+        FieldRule("index", _INTEGER),
+        FieldRule("name", _WORD),
+        FieldRule("shape", _INTEGERS),
+        FieldRule("at", _INTEGERS),
+        FieldRule("values", FieldType.REALS6, exact=Exact("STAGE", "bits", same=(("index", "index"),))),
+        FieldRule("bits", FieldType.BITS_LIST, required=False),
+        FieldRule("norm", _REAL),
+    ),
+    maximum=None,
+    ascending=True,
+)
+
+LOSS = RecordRule(
+    "LOSS",
+    (
+        FieldRule("step", _INTEGER),
+        FieldRule("train", _REAL, exact=Exact("BITS", "train", same=(("step", "step"),))),
+        FieldRule("validation", _REAL, exact=Exact("BITS", "validation", same=(("step", "step"),))),
+    ),
+    maximum=None,
+    ascending=True,
+)
+
+RESULT = RecordRule(
+    "RESULT", (FieldRule("step", _INTEGER), *_reals("initial_validation", "final_validation", "improvement"))
+)
+
+DECODE = RecordRule(
+    "DECODE",
+    (
+        FieldRule("arm", _WORD),
+        FieldRule("prompt", _INTEGER),
+        FieldRule("prompt_ids", _INTEGERS),
+        FieldRule("ids", _INTEGERS),
+        FieldRule("margins", FieldType.REALS6),
+        # Of the logits from which the tokens were chosen; not where bits mean nothing.
+        FieldRule("logits", FieldType.SHA256, required=False),
+        *_integers("forwards", "draft_forwards"),
+        FieldRule("stop", _WORD, words=("eos", "limit", "context-limit")),
+    ),
+    maximum=None,
+)
+
+DRAFT = RecordRule(
+    "DRAFT",
+    (
+        FieldRule("arm", _WORD),
+        *_integers("prompt", "pass", "proposed", "accepted", "committed", "rolled_back"),
+    ),
+    maximum=None,
+)
+
+CACHE = RecordRule(
+    "CACHE",
+    (
+        FieldRule("layer", _INTEGER),
+        FieldRule("arm", _WORD),
+        *_integers("prefix", "floats", "slack", "allocated"),
+        FieldRule("formula", _STRING),
+    ),
+    maximum=None,
+)
+
+GENERATE = RecordRule(
+    "GENERATE",
+    (
+        FieldRule("arm", _WORD),
+        FieldRule("prompt", _INTEGER),
+        FieldRule("ids", _INTEGERS),
+        FieldRule("text", _STRING),
+        FieldRule("stop", _WORD, words=("eos", "limit", "context-limit")),
+    ),
+    maximum=None,
+)
+
+PROOF = RecordRule(
+    "PROOF",
+    (
+        _words("replay", "bitwise", "equal", "changed"),
+        _words("arms", "equal", "different"),
+        _words("logits", "bitwise", "close", "different"),
+        _words("cache", "exact", "wrong"),
+        _words("rollback", "exact", "close", "wrong"),
+        _words("witnesses", "met", "missing"),
+    ),
+)
+
+BITS = RecordRule(
+    "BITS",
+    (
+        FieldRule("step", _INTEGER),
+        FieldRule("parameters", FieldType.SHA256),
+        FieldRule("moments", FieldType.SHA256),
+        FieldRule("train", FieldType.BITS, required=False),
+        FieldRule("validation", FieldType.BITS, required=False),
+    ),
+    minimum=0,
+    maximum=None,
+    ascending=True,
+)
+
+SAMPLE = RecordRule(
+    "SAMPLE",
+    (
+        FieldRule("case", _STRING),
+        FieldRule("draw", _INTEGER),
+        FieldRule("ids", _INTEGERS, required=False),
+        FieldRule("values", FieldType.BITS_LIST, required=False),
+        FieldRule("text", _STRING, required=False),
+    ),
+    maximum=None,
+)
+
+_BODY: Final = (CONVENTION, CONFIG, SPLIT, STAGE, LOSS, RESULT, DECODE, DRAFT, CACHE, GENERATE, PROOF, BITS)
+
+
+DECODER_GRAMMARS: Final = tuple(
+    Grammar(suite, {"golden": _BODY, "published": _BODY, "foreign": _BODY, "edges": (CONVENTION, SAMPLE)})
+    for suite in SUITES
+)
