@@ -1,0 +1,184 @@
+"""What a session refuses, in words and numbers, and that it is then as it was in every bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cai_reference.arithmetic import FAST, STRICT
+from cai_reference.autograd import Parameter
+from cai_reference.autograd.errors import NonFiniteForward
+from cai_reference.decoding.errors import (
+    CapacityExceeded,
+    InvalidCapacity,
+    NonFiniteScore,
+    NothingToFeed,
+    SnapshotOfAnotherModel,
+    TokenOutOfRange,
+    TruncationOutOfRange,
+)
+from cai_reference.decoding.latent_states import LatentCache
+from cai_reference.decoding.session import Session, SessionOptions
+from cai_reference.errors import CaiReferenceError
+from cai_reference.models.decoder import Decoder
+from cai_reference.models.decoder_configuration import AttentionSpec
+from support_decoder_models import small
+from support_raising import raises
+from support_sessions import FED, fed, future, lone, refuses
+
+NAMES = ["attention", "local", "ssm", "latent", "hybrid", "grouped", "parallel-hybrid"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_outside_the_vocabulary(name: str) -> None:
+    """The first offender is named by its place; what stood before it is not fed."""
+    session = fed(name)
+    vocabulary = session.model.configuration.vocabulary
+    for ids, index in (([vocabulary], 0), ([1, 2, vocabulary + 4], 2), ([3, -1, vocabulary], 1)):
+        refuses(session, TokenOutOfRange(index, ids[index], vocabulary), partial(session.feed, ids))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_more_tokens_than_the_capacity(name: str) -> None:
+    """Four do not fit where three do; nothing of the four is fed."""
+    session = fed(name)
+    refuses(session, CapacityExceeded(FED, 4, 12), lambda: session.feed([1, 2, 3, 4]))
+    session.feed([1, 2, 3])
+    for ids in ([1], [1, 2]):
+        with raises(CapacityExceeded(12, len(ids), 12)):
+            session.feed(ids)
+
+
+def test_the_capacity_is_the_context_unless_given() -> None:
+    """The model's context holds one sequence; a session may hold more, windows or not."""
+    for name in ("attention", "local", "hybrid"):
+        model = small(name)
+        session = Session(model, STRICT)
+        session.feed([2] * 24)
+        with raises(CapacityExceeded(24, 1, 24)):
+            session.feed([2])
+        assert 30 == Session(model, STRICT, SessionOptions(capacity=30)).capacity
+
+
+def test_nothing_to_feed() -> None:
+    """No tokens are no call."""
+    session = fed("hybrid")
+    refuses(session, NothingToFeed(), lambda: session.feed([]))
+
+
+@pytest.mark.parametrize("options", [(-1, 5, 0), (0, 0, 0), (0, -3, 0), (0, 5, -1)])
+def test_a_session_that_cannot_be_opened(options: tuple[int, int, int]) -> None:
+    """Start and slack are not negative, capacity is at least 1."""
+    start, capacity, slack = options
+    with raises(InvalidCapacity(start, capacity, slack)):
+        Session(small("ssm"), STRICT, SessionOptions(start, capacity, slack))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cutting_beyond_the_length(name: str) -> None:
+    """Neither longer than it is nor below zero; its own length is no cut."""
+    session = fed(name)
+    for length in (FED + 1, 100, -1):
+        refuses(session, TruncationOutOfRange(length, FED), partial(session.truncate, length))
+    before = future(session)
+    session.truncate(FED)
+    assert before == future(session)
+
+
+# Snapshots.
+
+
+def test_snapshots_of_something_else() -> None:
+    """Another model, even an equal one; another arithmetic; another capacity, slack, start or cache."""
+    model = small("hybrid")
+    options = SessionOptions(capacity=12, slack=2)
+    session = Session(model, STRICT, options)
+    session.feed([1, 2, 3])
+    strangers = [("model", Session(small("hybrid"), STRICT, options)), ("arithmetic", Session(model, FAST, options))]
+    others = [
+        replace(options, capacity=13),
+        replace(options, slack=1),
+        replace(options, start=1),
+        replace(options, latent=LatentCache.LATENT),
+    ]
+    strangers += [("kind of session", Session(model, STRICT, other)) for other in others]
+    for what, stranger in strangers:
+        stranger.feed([4])
+        snapshot = stranger.snapshot()
+        refuses(session, SnapshotOfAnotherModel(what), partial(session.restore, snapshot))
+
+
+# Errors in the middle of a feed.
+
+
+def parameter(model: Decoder, name: str) -> Parameter:
+    """Return a parameter by name."""
+    return next(parameter for parameter in model.parameters if parameter.name == name)
+
+
+POISONS: list[tuple[str, str]] = [
+    ("attention", "blocks.1.feed_forward.down.weight"),
+    ("local", "blocks.2.mixer.slab.weight"),
+    ("local", "head.hidden.weight"),
+    ("ssm", "blocks.1.mixer.c"),
+    ("ssm", "blocks.1.mixer.output.weight"),
+    ("latent", "blocks.1.mixer.latent.weight"),
+    ("hybrid", "blocks.2.mixer.slab.weight"),
+    ("hybrid", "head.outputs.0.weight"),
+    ("grouped", "blocks.2.feed_forward.up.first.weight"),
+    ("parallel-hybrid", "blocks.1.norm1.gamma"),
+]
+
+
+@pytest.mark.parametrize("latent", LatentCache)
+@pytest.mark.parametrize(("name", "poisoned"), POISONS)
+def test_an_error_inside_a_feed_changes_nothing(name: str, poisoned: str, latent: LatentCache) -> None:
+    """A late layer overflows after earlier ones have taken the tokens in; healed, the session goes on as if unasked."""
+    session = fed(name, latent=latent)
+    before = future(session)
+    weight = parameter(session.model, poisoned)
+    healthy = weight.value
+    weight.assign(np.full(weight.shape, 1.5e308))
+    for ids in ([1], [1, 2, 3]):
+        with pytest.raises(CaiReferenceError) as caught:
+            session.feed(ids)
+        assert type(caught.value).__name__.startswith("NonFinite")
+        assert FED == session.length
+    weight.assign(healthy)
+    assert before == future(session)
+
+
+def test_a_poisoned_embedding_fails_only_where_it_is_read() -> None:
+    """The tokens before it in the same feed stay unfed as well."""
+    session = fed("hybrid")
+    before = future(session)
+    table = parameter(session.model, "embedding.weight")
+    healthy, poisoned = table.value, table.value.copy()
+    poisoned[6] = 1.5e308
+    alpha = parameter(session.model, "blocks.0.norm1.alpha")
+    small_alpha = alpha.value
+    table.assign(poisoned)
+    alpha.assign(np.array([4.0]))
+    with raises(NonFiniteForward("multiply", 16, float("inf"))):
+        session.feed([3, 5, 6])
+    table.assign(healthy)
+    alpha.assign(small_alpha)
+    assert before == future(session)
+
+
+def test_a_score_beyond_every_number_is_refused() -> None:
+    """A key scored −∞ would weigh 0 like one that is not visible."""
+    session = lone(AttentionSpec(), 0)
+    model = session.model
+    slab = parameter(model, "blocks.0.mixer.slab.weight")
+    slab.assign(np.zeros(slab.shape))
+    bias = parameter(model, "blocks.0.mixer.slab.bias")
+    values = np.zeros(bias.shape)
+    values[4], values[12] = 1e200, -1e200
+    bias.assign(values)
+    with raises(NonFiniteScore(1, 0, float("-inf"))):
+        session.feed([1])
+    assert 0 == session.length
