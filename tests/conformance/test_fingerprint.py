@@ -1,0 +1,118 @@
+"""The fingerprint: what bits may depend on is named, and what is wrong makes it unsound."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from cai_conformance import fingerprint as module
+from cai_conformance.fingerprint import fingerprint
+from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.suites import SUITES
+from cai_reference.arithmetic import CLibrarySelfTest, SelfTestResult
+
+GOOD = (SelfTestResult("exp", 3, ()), SelfTestResult("sum", 4, ()))
+BAD = (SelfTestResult("exp", 3, ("exp(0) is 2",)), SelfTestResult("sum", 4, ()))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Self-tests whose results are known; they have their own tests."""
+    monkeypatch.setattr(module, "run_selftest", lambda: GOOD)
+    monkeypatch.setattr(module, "c_library_selftest", lambda: CLibrarySelfTest("glibc 9 on Test", GOOD))
+
+
+def test_it_names_versions_libraries_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a fixed order, settings only where they are set."""
+    for name in module.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    values = fingerprint().values
+    assert ["cai-conform", "grammar", "protocol", "suites", "python", "platform", "processors"] == list(values)[:7]
+    assert [version(name) for name in ("numpy", "scipy", "safetensors")] == [
+        values[name] for name in ("numpy", "scipy", "safetensors")
+    ]
+    assert "Prescott" == values["OPENBLAS_CORETYPE"]
+    assert "OMP_NUM_THREADS" not in values
+    assert ["strict/1", "libm/1", "goldens"] == list(values)[-3:]
+    assert "7 vectors pass" == values["strict/1"]
+    assert "glibc 9 on Test: the published bits" == values["libm/1"]
+
+
+def test_everything_right_is_sound() -> None:
+    """Self-tests pass and the goldens agree."""
+    found = fingerprint()
+    assert found.sound
+    assert f"{locate()}: {len(SUITES)} agree" == found.values["goldens"]
+
+
+def test_a_failed_selftest_is_unsound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty groups are named."""
+    monkeypatch.setattr(module, "run_selftest", lambda: BAD)
+    found = fingerprint()
+    assert (False, "FAULTY: exp") == (found.sound, found.values["strict/1"])
+
+
+def test_another_c_library_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its functions with other bits are named, and all stays sound."""
+    monkeypatch.setattr(module, "c_library_selftest", lambda: CLibrarySelfTest("musl", BAD))
+    found = fingerprint()
+    assert (True, "musl: other bits than published for exp") == (found.sound, found.values["libm/1"])
+
+
+def test_a_library_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fingerprint never fails for want of metadata."""
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", missing)
+    assert "not installed" == fingerprint().values["numpy"]
+
+
+def test_several_blas_libraries_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy and SciPy may bring one each; other thread pools do not count."""
+    pool = {"user_api": "blas", "internal_api": "openblas", "version": "0.3", "num_threads": 2}
+    pools = [pool | {"architecture": "Haswell"}, {"user_api": "openmp"}, pool]
+    monkeypatch.setattr(module, "threadpool_info", lambda: pools)
+    values = fingerprint().values
+    assert "openblas 0.3, Haswell, 2 threads" == values["blas"]
+    assert "openblas 0.3, unknown kernel, 2 threads" == values["blas 2"]
+
+
+class TestGoldens:
+    """The last line: whether the goldens agree."""
+
+    def test_none_is_unsound(self, store: GoldenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every missing suite is named."""
+        monkeypatch.setattr(module, "locate", lambda: store.root)
+        found = fingerprint()
+        missing = ", ".join(sorted(suite.identifier for suite in SUITES))
+        assert (False, f"{store.root}: wrong or missing: {missing}") == (found.sound, found.values["goldens"])
+
+    def test_a_changed_file_is_unsound(self, store: GoldenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Suite and kind of disagreement."""
+        candidate = {"trace.txt": b"LOSS|value=one\n"}
+        store.accept(
+            "course.ngram",
+            candidate,
+            reason="test",
+            suite_version="1",
+            arithmetic="strict/1",
+            command="none",
+            records=1,
+        )
+        (store.root / "course.ngram" / "trace.txt").write_bytes(b"other")
+        monkeypatch.setattr(module, "locate", lambda: store.root)
+        found = fingerprint()
+        assert not found.sound
+        assert found.values["goldens"].startswith(f"{store.root}: wrong or missing: course.ngram modified")
+
+    def test_a_missing_folder_is_unsound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The sentence of the error is the value."""
+        monkeypatch.setenv("CAI_CONFORM_GOLDEN", str(tmp_path / "nothere"))
+        found = fingerprint()
+        assert not found.sound
+        assert found.values["goldens"].startswith(f"No golden folder at {tmp_path}")
