@@ -142,7 +142,7 @@ def interleaving(width: int, step: int) -> list[int]:
     """Return where each feature of an interleaved vector comes from.
 
     Feature i moves to T(i) = ((i · step) mod width + (i · step) div width) mod width; where step divides the width this
-    transposes the index matrix of width/step rows.
+    lays the features out as `step` rows and reads them column by column.
     """
     sources = [0] * width
     for source in range(width):
