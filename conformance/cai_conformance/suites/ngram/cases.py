@@ -11,7 +11,7 @@ from typing import Final
 
 from cai_conformance.vectors import Json, VectorCase
 from cai_reference.arithmetic import hex_bits
-from cai_reference.splitmix import SplitMix64
+from cai_reference.splitmix import SplitMix64, below
 
 GIVEN_WEIGHTS: Final = "weights.safetensors"
 
@@ -37,7 +37,14 @@ def _merges() -> Iterator[VectorCase]:
         given: dict[str, Json] = {"documents": [_hex(text) for text in documents], "merges": merges}
         return VectorCase(name, "tok.fit", "bpe.train", given, sees)
 
-    yield case("tie", ["bcbcabab"], 3, "a tie of counts goes to the largest or to the last pair")
+    yield case("tie", ["bcbcabab"], 3, "a tie of counts goes to the largest pair, or to the one seen first")
+    yield case("tie-last", ["ababcdcd"], 1, "a tie of counts goes to the pair seen last")
+    yield case(
+        "tie-numeric",
+        ["bc", "bc", "bc", "bca", "bca", "da", "da"],
+        2,
+        "a tie of counts is settled by bytes, not by ids",
+    )
     yield case("overlap", ["aaaaabcbcbc"], 2, "occurrences are counted without their overlaps")
     yield case("border", ["ab", "ba"], 4, "pairs are counted across the border of two documents")
     yield case("single", ["xyz"], 2, "a pair that occurs once is not merged")
@@ -51,12 +58,21 @@ def _coding() -> Iterator[VectorCase]:
     yield encode("rank", [[98, 99], [97, 98]], _hex("abc"), "merges are applied from left to right, not by rank")
     yield encode("passes", [[97, 97], [256, 256]], _hex("aaaaaaa"), "rules are applied to their own results")
     yield encode("bytes", [], "0001feff", "control ids are not kept apart from the bytes 0 and 1")
+    text = " e\u0301\u212b\ufb01\u00a0\r\n"
+    yield encode("text", [], _hex(text), "text is normalised, stripped, or given other line ends before encoding")
     yield VectorCase(
         "not-canonical",
         "tok.roundtrip",
         "bpe.decode",
         {"pairs": [[32, 208], [208, 176]], "ids": [34, 259, 258, 178]},
         "ids that encoding would not produce are refused or changed",
+    )
+    yield VectorCase(
+        "bytes",
+        "tok.roundtrip",
+        "bpe.decode",
+        {"pairs": [], "ids": [3, 2, 257, 256, 210, 34]},
+        "what is not UTF-8 is replaced, or control ids are not kept apart from the bytes 0 and 1",
     )
 
 
@@ -83,12 +99,24 @@ def _data() -> Iterator[VectorCase]:
         {"seed": 7, "bound": 2**63 + 1, "draws": 8},
         "bounded draws take the remainder without rejecting the low end, or reject the high end",
     )
+    # SplitMix64 can be run backwards: from these seeds the first 64 bits are 6 and 5, and 2^64 mod 10 is 6.
+    for name, seed in (("threshold", 0x9CD9F015DB4E58B7), ("below-threshold", 0x83C953D1D0EE9FB1)):
+        given: dict[str, Json] = {"seed": seed, "bound": 10, "draws": 2}
+        sees = "the lowest draw that is kept, or the highest that is rejected, is off by one"
+        yield VectorCase(name, "data.order", "splitmix.below", given, sees)
     yield VectorCase(
         "shuffle",
         "data.order",
         "batches.shuffled",
         {"documents": documents, "context": 1, "batch": 4, "seed": 23},
         "the shuffle runs from the bottom, or scales a unit double",
+    )
+    yield VectorCase(
+        "partial",
+        "data.order",
+        "batches.shuffled",
+        {"documents": documents, "context": 1, "batch": 5, "seed": 23},
+        "the last batch, narrower than the others, is dropped or filled up",
     )
 
 
@@ -112,6 +140,19 @@ def _elementary() -> Iterator[VectorCase]:
             "num.elementary",
             "arithmetic.elementary",
             {"function": function, "arguments": _bits(arguments)},
+            f"{function} leaves the range, or mishandles an edge",
+        )
+    # Arguments at which strict/1 is not the correctly rounded function, and differs from NumPy's and from glibc's.
+    hard = {
+        "exp": [-0.4118, -0.6129, -0.9246, -0.9465, -7.1387, -8.8008, -12.7265, -25.9149],
+        "log1p": [0.429, 0.5171, 0.5188, 0.5301, 17.9336, 39.6029, 80.3498, 186.7091],
+    }
+    for function, arguments in hard.items():
+        yield VectorCase(
+            f"{function}-hard",
+            "num.elementary",
+            "arithmetic.elementary",
+            {"function": function, "arguments": _bits(arguments)},
             f"{function} is a library's, not the one of strict/1",
         )
 
@@ -121,7 +162,7 @@ def _forward() -> Iterator[VectorCase]:
         contexts: Json = [[0, 1], [2, 3], [5, 5], [3, 2]]
         return VectorCase(name, "fwd.oracle", "ngram.forward", {**model, "contexts": contexts, "stage": stage}, sees)
 
-    plain, steep = _model((12, 2, 4, 8), 102, 1.0), _model((12, 2, 4, 8), 103, 30.0)
+    plain, steep = _model((12, 2, 4, 8), 102, 1.0), _model((12, 2, 4, 8), 103, 3.0)
     sees = "sums run in another order or pairwise, products are fused or kept in single precision"
     yield case("hidden", plain, "hidden", sees)
     yield case("logits", plain, "logits", sees)
@@ -133,6 +174,13 @@ def _forward() -> Iterator[VectorCase]:
         {"weights": GIVEN_WEIGHTS, "contexts": [[67, 118]], "stage": "logits"},
         "anything in the forward pass, on weights that every precision holds exactly",
     )
+    yield VectorCase(
+        "zeros",
+        "fwd.oracle",
+        "ngram.forward",
+        {**_hand_sized([0.0, -0.2, 0.3, 0.4]), "contexts": [[0, 0], [1, 0], [0, 1]], "stage": "logits"},
+        "a sum starts at its first product, so that −0.0 survives it",
+    )
 
 
 def _choices() -> Iterator[VectorCase]:
@@ -142,11 +190,10 @@ def _choices() -> Iterator[VectorCase]:
     yield argmax("lowest", "smp.tie", [0.5, 2.0, 1.0, 2.0, 2.0], [], "of equal maxima the last is taken")
     yield argmax("zeros", "smp.tie", [-1.0, -0.0, 0.0], [], "+0.0 counts as larger than −0.0")
     yield argmax("masked", "smp.support", [9.0, 1.0, 3.0, 2.0], [0], "BOS is not masked")
-    # Hand-sized model: hidden h > 0, logits h · (1, 2, −1, 0), whatever the context.
-    hand: dict[str, Json] = {
-        "sizes": [4, 2, 1, 1],
-        "weights": [_bits(row) for row in ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0], [0.0, 1.0], [2.0], [1.0, 2.0, -1.0, 0.0])],
-    }
+    yield argmax(
+        "low", "smp.support", [1.0, -3e38, -2e38], [0], "a masked logit becomes a number instead of dropping out"
+    )
+    hand = _hand_sized([0.1, 0.2, 0.3, 0.4])
     yield VectorCase(
         "eos",
         "smp.support",
@@ -159,7 +206,14 @@ def _choices() -> Iterator[VectorCase]:
         "smp.support",
         "ngram.greedy",
         {**hand, "prompt": [1, 2], "limit": 5, "masked": [0, 1]},
-        "a masked maximum is generated, or the context does not slide",
+        "a masked maximum is generated",
+    )
+    yield VectorCase(
+        "window",
+        "smp.support",
+        "ngram.greedy",
+        {**_model((12, 2, 4, 8), 127, 1.0), "prompt": [2, 3], "limit": 8, "masked": [0]},
+        "the context does not slide, slides the other way, or BOS is generated",
     )
 
 
@@ -168,23 +222,45 @@ def _losses() -> Iterator[VectorCase]:
         rows: list[Json] = [_bits(row) for row in logits]
         return VectorCase(name, check, "logits.mean-nll", {"logits": rows, "targets": targets}, sees)
 
-    drawn = _Drawn(104)
-    wide = drawn.numbers(64, 3.0)
+    wide = _Drawn(104).numbers(8, 3.0)
+    drawn = _Drawn(136)
     rows = [drawn.numbers(5, 2.0**exponent) for exponent in range(-4, 5) for _ in range(4)]
     yield case("uniform", "loss.weights", [[0.25] * 7], [3], "the maximum is not skipped, or every tie of it is")
     yield case("ties", "loss.weights", [[2.0, 2.0, 1.0, 2.0, -1.0]], [3], "every tie of the maximum is skipped")
     yield case("dominated", "loss.weights", [[0.0, -60.0, -61.0]], [0], "log(1 + tail) loses a small tail")
-    yield case("tail", "loss.weights", [wide], [11], "the tail is summed pairwise or backwards")
+    # The target is the maximum and the tail is small, so that the loss keeps the last bits of the tail.
+    tail = [0.0, *(value - 8.0 for value in _Drawn(113).numbers(63, 4.0))]
+    yield case("tail", "loss.weights", [tail], [0], "the tail is summed pairwise, backwards or exactly")
     targets: list[Json] = [place % 5 for place in range(len(rows))]
     yield case("rows", "loss.weights", rows, targets, "row losses are summed pairwise, or exactly")
-    shifted = [value + 1e4 for value in wide[:8]]
+    shifted = [value + 1e4 for value in wide]
     yield case("large", "loss.shift", [shifted], [2], "the maximum is not subtracted")
+    high, zero = 1.7e308, 0.0
+    yield case(
+        "gap", "loss.shift", [[high, -high], [zero, zero]], [1, 0], "a gap beyond the range makes the mean infinite"
+    )
+    yield case(
+        "total",
+        "loss.shift",
+        [[zero, -high], [zero, -high]],
+        [1, 1],
+        "a total beyond the range makes the mean infinite",
+    )
     yield VectorCase(
         "narrow",
         "eval.batch",
         "ngram.evaluate",
         {**_model((6, 2, 2, 3), 105, 1.0), "documents": [[0, 2, 3, 4, 5, 2, 2, 3, 1]], "context": 2, "batch": 3},
         "the mean of batch means is taken, although the last batch is narrower",
+    )
+    generator = SplitMix64(116)
+    document: Json = [0, *[2 + below(generator, 4) for _ in range(29)], 1]
+    yield VectorCase(
+        "rounding",
+        "eval.batch",
+        "ngram.evaluate",
+        {**_model((6, 2, 2, 3), 105, 1.0), "documents": [document], "context": 2, "batch": 8},
+        "batches of another size are evaluated, or row losses are added without the means of batches",
     )
 
 
@@ -205,6 +281,16 @@ def _gradients() -> Iterator[VectorCase]:
             {**_model((6, 2, 3, 4), 106, 1.5), "windows": windows, "parameter": place},
             text,
         )
+    generator = SplitMix64(110)
+    many: Json = [[below(generator, 6) for _ in range(3)] for _ in range(19)]
+    for place, name in ((0, "many-repeats"), (4, "many-rows")):
+        yield VectorCase(
+            name,
+            "grad.golden",
+            "ngram.gradients",
+            {**_model((6, 2, 3, 4), 106, 1.5), "windows": many, "parameter": place},
+            "contributions of the rows of a batch are added pairwise, or window by window after scaling",
+        )
 
 
 def _optimiser() -> Iterator[VectorCase]:
@@ -217,8 +303,9 @@ def _optimiser() -> Iterator[VectorCase]:
         return VectorCase(name, "opt.step", "adamw.run", given, sees)
 
     yield case("powers", 107, 15, 1.0, [0.01, 0.9, 0.999, 1e-8, 0.01], "bias corrections use pow, or are left out")
-    yield case("decay", 108, 3, 1.0, [0.1, 0.9, 0.999, 1e-8, 0.1], "the decay is coupled, comes first, or is regrouped")
-    yield case("epsilon", 109, 3, 1e-4, [0.01, 0.9, 0.99, 1e-4, 0.1], "epsilon is added to another quantity")
+    yield case("decay", 108, 3, 1.0, [0.3, 0.9, 0.999, 1e-8, 0.7], "the decay is coupled, comes first, or is regrouped")
+    yield case("epsilon", 151, 3, 1e-4, [0.01, 0.9, 0.99, 1e-4, 0.1], "epsilon is added to another quantity")
+    yield case("settings", 118, 4, 0.5, [0.03, 0.8, 0.95, 1e-3, 0.2], "a setting is fixed instead of read")
 
 
 class _Drawn:
@@ -238,6 +325,12 @@ def _model(sizes: tuple[int, int, int, int], seed: int, scale: float) -> dict[st
     counts = (vocabulary * width, inner, inner, hidden * hidden, hidden * vocabulary)
     drawn = _Drawn(seed)
     return {"sizes": list(sizes), "weights": [_bits(drawn.numbers(count, scale)) for count in counts]}
+
+
+def _hand_sized(embedding: list[float]) -> dict[str, Json]:
+    """Return a model of four words: hidden h = 2 · SiLU(E[older]) · E[newer], logits h · (1, 2, −1, 0)."""
+    rows = (embedding, [1.0, 0.0], [0.0, 1.0], [2.0], [1.0, 2.0, -1.0, 0.0])
+    return {"sizes": [4, 2, 1, 1], "weights": [_bits(row) for row in rows]}
 
 
 def _bits(values: list[float]) -> list[Json]:
