@@ -15,7 +15,7 @@ from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.decoder_configuration import AttentionSpec, LatentSpec, MixerSpec, SsmSpec
 from cai_reference.splitmix import SplitMix64
-from support_decoder_models import CONFIGURATIONS, PLAIN, sequence, small
+from support_decoder_models import CONFIGURATIONS, PLAIN, Still, sequence, small
 from support_sessions import lone
 
 HEADS, WIDTH, LATENT, ROPE = PLAIN.heads, PLAIN.width, 3, 4
@@ -121,14 +121,6 @@ def test_chunks_and_detours_are_counted_alike() -> None:
 
 
 # The published figures, in floats a token (CAI NEURAL API, decode-features bake-off).
-
-
-class Still(SplitMix64):
-    """Draws zeros, which makes large models quickly."""
-
-    def unit(self) -> float:
-        """Return ½, which every initial value is centred on."""
-        return 0.5
 
 
 def published(*mixers: MixerSpec, latent: LatentCache = LatentCache.HEADS, capacity: int = 192) -> Session:
