@@ -19,6 +19,7 @@ from cai_reference.models.decoder import Decoder
 from support_decoder_models import CONFIGURATIONS, sequence, small
 
 NAMES = list(CONFIGURATIONS)
+A_FEW = ["local", "hybrid", "parallel-hybrid", "futures", "grouped"]
 LATENT_NAMES = ["latent", "hybrid", "parallel-hybrid", "grouped"]
 TOKENS = 14
 
@@ -50,10 +51,10 @@ def assert_rows(expected: Array, session: Session, ids: Sequence[int]) -> None:
     assert expected[:, before : before + len(ids)].tobytes() == actual.tobytes()
 
 
-@pytest.mark.parametrize("start", [0, 5, 3000])
+@pytest.mark.parametrize("start", [0, 3000])
 @pytest.mark.parametrize("name", NAMES)
 def test_one_token_at_a_time(name: str, start: int) -> None:
-    """Every mixer, wiring and grouping, from three positions."""
+    """Every mixer, wiring and grouping, from two positions."""
     ids, rows = truth(name, start)
     session = opened(name, start)
     for token in ids:
@@ -145,7 +146,7 @@ def test_rings_wrap_and_still_go_back(name: str) -> None:
     assert session.earliest() > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", A_FEW)
 def test_a_cut_session_goes_on_like_a_fresh_one(name: str) -> None:
     """Cut to 6 of 9 tokens and fed with other ones, it has the bits of a session that saw only those."""
     ids, _ = truth(name)
@@ -157,7 +158,7 @@ def test_a_cut_session_goes_on_like_a_fresh_one(name: str) -> None:
     assert np.array(fresh.feed(other)).tobytes() == np.array(cut.feed(other)).tobytes()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", A_FEW)
 def test_a_snapshot_restores_any_number_of_times(name: str) -> None:
     """Neither going on, nor cutting, nor restoring wears it out; restoring into a second session works too."""
     ids, rows = truth(name)
@@ -174,7 +175,7 @@ def test_a_snapshot_restores_any_number_of_times(name: str) -> None:
 
 def test_reset_forgets_everything() -> None:
     """After another sequence, the rows are those of a fresh session."""
-    for name in NAMES:
+    for name in A_FEW:
         ids, rows = truth(name)
         session = opened(name)
         session.feed(ids[::-1])
@@ -204,7 +205,7 @@ def test_what_was_returned_stays() -> None:
     assert rows[0, :4].tobytes() == first.tobytes()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", A_FEW)
 def test_fast_streams_to_rounding(name: str) -> None:
     """Without promised bits, token by token and in one go agree within 1e-12 of the largest logit."""
     ids, rows = truth(name)
