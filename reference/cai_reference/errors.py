@@ -14,7 +14,12 @@ Each room keeps its own branch beside the code that raises it::
     ├── AutogradError            cai_reference.autograd.errors
     ├── LayerError               cai_reference.layers.errors
     ├── ModelError               cai_reference.models.errors
-    └── TrainingError            cai_reference.training.errors
+    │   ├── NeuralNgramError     the neural n-gram
+    │   └── DecoderError         decoders and drafts
+    ├── TrainingError            cai_reference.training.errors
+    └── DecodingError            cai_reference.decoding.errors
+        ├── SessionError         streaming sessions
+        └── ArmError             generation
 
 An error carries the offending values as fields and a message made from them.
 """

@@ -67,10 +67,15 @@ def rows() -> list[tuple[str, str, str, str]]:
     return found
 
 
-def leaf_names() -> set[str]:
-    """Return the names of all errors of the reference that have no subclasses."""
+def import_everything() -> None:
+    """Import every module of the reference, so that it can be found as an attribute of its package."""
     for module in pkgutil.walk_packages(cai_reference.__path__, "cai_reference."):
         importlib.import_module(module.name)
+
+
+def leaf_names() -> set[str]:
+    """Return the names of all errors of the reference that have no subclasses."""
+    import_everything()
     pending, names = [CaiReferenceError], set()
     while pending:
         error = pending.pop()
@@ -97,6 +102,7 @@ def test_every_row_has_an_exception_or_a_reason() -> None:
 
 def test_what_raises_exists() -> None:
     """Each call of the last column can be imported under that name."""
+    import_everything()
     for _, _, _, where in rows():
         for path in re.findall(r"`(\w+(?:\.\w+)+)`", where):
             room, *names = path.split(".")

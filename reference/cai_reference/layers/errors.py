@@ -1,6 +1,6 @@
-"""Errors of the layer room: initial values, embeddings, linear maps, SwiGLU.
+"""Errors of the layer room: initial values, embeddings, linear maps, SwiGLU, token mixers.
 
-Sources: course, chapters 17–20.
+Sources: course, chapters 17–20, for all but the mixers.
 """
 
 from __future__ import annotations

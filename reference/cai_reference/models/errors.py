@@ -1,6 +1,6 @@
-"""Errors of the model room: the neural n-gram.
+"""Errors of the model room: the neural n-gram, decoders and drafts.
 
-Sources: course, chapter 23 (the error variants and what their texts carry).
+Sources: course, chapter 23 (the error variants of the n-gram and what their texts carry).
 """
 
 from __future__ import annotations
