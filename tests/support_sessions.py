@@ -31,7 +31,7 @@ def future(session: Session) -> tuple[int, int, list[bytes]]:
     length, earliest = session.length, session.earliest()
     said = [head.tobytes() for head in session.feed([4, 2, 7])]
     session.restore(snapshot)
-    for target in sorted({earliest, length - 1} - {length}):
+    for target in sorted({earliest, max(earliest, length - 1)} - {length}):
         session.truncate(target)
         said += [head.tobytes() for head in session.feed([5])]
         session.restore(snapshot)
