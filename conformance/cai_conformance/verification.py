@@ -8,6 +8,7 @@ from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.errors import TraceError
 from cai_conformance.goldens import Candidate, GoldenStore, review
 from cai_conformance.goldens.errors import GoldenDisagrees
+from cai_conformance.judges.finding import counted
 from cai_conformance.questions import Options, accepted_trace, question_for
 from cai_conformance.runner import SuiteRun
 from cai_conformance.suites import SUITES, find_suite
@@ -52,7 +53,8 @@ class Verification:
         bad = [verdict for verdict in report.verdicts if verdict.outcome in (Outcome.FAIL, Outcome.ERRORED)]
         name = self.backend.name.removeprefix("trace:")
         if bad:
-            more = f" (and {len(bad) - 1} more; --verbose shows them)" if len(bad) > 1 else ""
+            rest = len(bad) - 1
+            more = f"; {counted(rest, 'more check')} did not pass, see --verbose" if rest else ""
             return f"{name}: {bad[0].outcome.value} {bad[0].check}: {bad[0].message}{more}"
         return (
             f"{name}: {request.suite} {request.suite_version}, profile {request.profile}, {request.arithmetic}: "
