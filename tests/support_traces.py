@@ -15,7 +15,7 @@ from cai_conformance.backends.asking import ask
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.backends.reference import ReferenceBackend
-from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.goldens import Candidate, GoldenStore, locate
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.questions import Options, question_for
 from cai_conformance.runner import SuiteRun, run_suites
@@ -29,6 +29,13 @@ SUITE: Final = find_suite("course.ngram")
 def golden_bytes() -> bytes:
     """Return the accepted trace."""
     return GoldenStore(locate()).read(SUITE.identifier).trace
+
+
+def candidate_of(trace: bytes) -> Candidate:
+    """Return the accepted golden with another trace, as a candidate."""
+    golden = GoldenStore(locate()).read(SUITE.identifier)
+    entry, files = golden.entry, {**golden.files, "trace.txt": trace}
+    return Candidate(SUITE.identifier, files, entry.suite_version, entry.arithmetic, entry.command, entry.records)
 
 
 @cache
