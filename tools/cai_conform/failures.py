@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -67,8 +68,7 @@ def _is_ours(error: Exception) -> bool:
 
 def _forget_output() -> None:
     """Keep Python from complaining, while it closes, about output that nobody takes."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError:
-        # A stream without a file of its own has nothing left to write.
-        return
+    # A stream without a file of its own has nothing left to write.
+    with suppress(OSError):
+        descriptor = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -125,16 +125,6 @@ class Outcome:
     parameters_preserved: bool
     gradients_cleared: bool
 
-    @property
-    def first(self) -> StepRecord:
-        """The record before any update."""
-        return self.steps[0]
-
-    @property
-    def last(self) -> StepRecord:
-        """The record after the last update."""
-        return self.steps[-1]
-
     def reported(self) -> list[tuple[int, float, float]]:
         """Return step, training loss and validation loss at each reported step."""
         return [
