@@ -24,10 +24,16 @@ from cai_conformance.backends.errors import (
     TraceFileUnreadable,
     UnknownBackend,
 )
+from cai_conformance.backends.ngram import experiment
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.backends.reference import ReferenceBackend
 from cai_conformance.backends.registry import ListedBackend, list_backends, resolve
 from cai_conformance.backends.trace_file import TraceFileBackend
+from cai_conformance.errors import FixtureError
+from cai_reference import CaiReferenceError
+from cai_reference.autograd.errors import EmptyTargets
+from cai_reference.models.errors import EmptyBatch
+from cai_reference.training.errors import InvalidLearningRate
 from support_traces import conforming, edges_bytes, golden_bytes, question, question_of
 
 NAMES = st.text(max_size=12)
@@ -105,6 +111,31 @@ class TestReference:
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(taken, write_through=True))
         worker.main()
         assert edges_bytes() == taken.getvalue()
+
+
+class TestExperiment:
+    """The stage at which a run of the neural n-gram stops."""
+
+    @pytest.mark.parametrize(
+        ("error", "text"),
+        [
+            (InvalidLearningRate(-1.0), "Optimizer: the learning rate must be "),
+            (EmptyTargets(), "Autodiff: "),
+            (EmptyBatch(), "Model: "),
+        ],
+    )
+    def test_its_error_names_the_stage(
+        self, monkeypatch: pytest.MonkeyPatch, error: CaiReferenceError, text: str
+    ) -> None:
+        """The optimiser's and the tape's errors are theirs, wherever they come up."""
+
+        def fail(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(experiment, "probe_model", fail)
+        with pytest.raises(FixtureError) as caught:
+            ReferenceBackend().trace(question().request)
+        assert str(caught.value).startswith(text)
 
 
 class TestAsking:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from cai_conformance.judges.replay import judge_replay
 from cai_conformance.judges.vectors import vector_check
 from cai_conformance.vectors import Answer, VectorCase, read_vectors, write_vectors
 from cai_conformance.verdicts import Outcome, Problem
+from cai_conformance.views import body_of
 from cai_reference.arithmetic import CLibrarySelfTest, SelfTestResult
 from support_traces import (
     changed,
@@ -326,6 +328,13 @@ class TestPublished:
         outcome, message = only(judge_published_text, published_evidence())
         assert Outcome.FAIL is outcome
         assert message.endswith(f"the published trace {facts.BODY_SHA256}")
+
+    def test_the_published_body_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Here with the digest of the golden's body in its place."""
+        digest = hashlib.sha256(body_of(golden_bytes())).hexdigest()
+        monkeypatch.setattr(published, "BODY_SHA256", digest)
+        expected = (Outcome.PASS, "13 lines equal to the published trace, byte for byte")
+        assert expected == only(judge_published_text, published_evidence())
 
     def test_parameters_are_compared_step_by_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first digest that differs is told; equal ones pass."""
