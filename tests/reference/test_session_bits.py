@@ -72,7 +72,7 @@ def test_every_cut_in_two(cut: int) -> None:
 
 
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), name=st.sampled_from(NAMES))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_any_chunks(sizes: list[int], name: str) -> None:
     """The sequence in pieces of any sizes gives the rows of the whole."""
     ids, rows = truth(name)
@@ -126,7 +126,7 @@ def live(session: Session, ids: Sequence[int], rows: Array, actions: Sequence[Ac
 )
 @example("local", 3, LatentCache.HEADS, [("feed", 5), ("feed", 5), ("detour", 3), ("truncate", 3), ("feed", 1)])
 @example("grouped", 4, LatentCache.LATENT, [("feed", 5), ("snapshot", 1), ("feed", 5), ("restore", 1), ("detour", 4)])
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_any_history(name: str, slack: int, latent: LatentCache, actions: list[Action]) -> None:
     """Feed, wrong tokens taken back, cut, snapshot, restore, reset: what is remembered is the true sequence."""
     ids, rows = truth(name)
