@@ -72,14 +72,14 @@ def run(model: Model, plan: DecoderTraining, arithmetic: Arithmetic = STRICT) ->
 
 @pytest.mark.parametrize("name", ["hybrid", "grouped", "futures", "draft"])
 def test_the_loss_falls(name: str) -> None:
-    """Thirty steps over five stories take a fifth off the training loss, and something off unseen stories."""
+    """Forty steps over five stories take a quarter off the training loss, and something off unseen stories."""
     model = fresh(name)
-    steps = run(model, training(30, clip=1.0, evaluate_at=(0, 30)), FAST)
+    steps = run(model, training(40, clip=1.0, evaluate_at=(0, 40)), FAST)
     first, last = steps[0], steps[-1]
-    assert (0, 30, 31) == (first.step, last.step, len(steps))
+    assert (0, 40, 41) == (first.step, last.step, len(steps))
     assert first.train is not None and last.train is not None
     assert first.validation is not None and last.validation is not None
-    assert last.train < 0.8 * first.train
+    assert last.train < 0.75 * first.train
     assert last.validation < 0.9 * first.validation
 
 
