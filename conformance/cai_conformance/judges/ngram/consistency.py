@@ -7,7 +7,7 @@ real from its bits where the trace carries them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
+from math import inf, isfinite
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
@@ -18,6 +18,9 @@ CONTROL_TOKENS_AND_BYTES = 2 + 256
 HALF_UNIT = 0.5e-6
 PREVIEW = 6
 MATRICES = 5
+LEAST_IMPROVEMENT = 0.01
+"""By how many nats validation must improve on a known corpus (course, chapter 23)."""
+
 NEW_TOKENS = 12
 """How many tokens the prompt is continued by, unless EOS ends it earlier (course, chapter 23)."""
 
@@ -34,16 +37,20 @@ def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
-    """Ask whether training did anything: both losses fell, validation by more than 0.01 nats on a known input."""
+    """Ask whether training did anything: the training loss fell, and validation too where that is known to follow.
+
+    On a foreign corpus validation may be unlike training, which is no fault of the backend.
+    """
     losses = evidence.main.all("LOSS")
     first, last = losses[0], losses[-1]
-    least = 0.0 if evidence.question.request.profile == "foreign" else 0.01
-    for name, margin in (("train", 0.0), ("validation", least)):
+    foreign = evidence.question.request.profile == "foreign"
+    for name, margin in (("train", 0.0), ("validation", -inf if foreign else LEAST_IMPROVEMENT)):
         before, after = first.real(name), last.real(name)
         if not (isfinite(after) and after + margin < before):
             return (Finding.failed(f"LOSS, field {name}: {before:.6f} before training, {after:.6f} after it"),)
     fell = first.real("validation") - last.real("validation")
-    return (Finding.passed(f"validation loss fell by {fell:.6f} nats"),)
+    moved = f"fell by {fell:.6f}" if fell >= 0.0 else f"rose by {-fell:.6f}"
+    return (Finding.passed(f"validation loss {moved} nats"),)
 
 
 def _counts(trace: Trace) -> Iterator[str]:
