@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cai_conformance.selection import compile_expression
-from cai_conformance.suites import SUITES
+from cai_conformance.suites import find_suite
 from cai_conformance.suites.errors import InvalidExpression
 
-IDS = [check for suite in SUITES for check in suite.check_ids()]
+IDS = find_suite("course.ngram").check_ids()
 
 
 def selected(expression: str) -> list[str]:
@@ -31,7 +31,7 @@ def test_stars_and_question_marks_are_wild() -> None:
     """A star is any text, a question mark one character."""
     assert [check for check in IDS if "tok." in check and "[" in check.partition("tok.")[2]] == selected("tok.*[")
     assert [check for check in IDS if "::tok.fit[" in check] == selected("t?k.fit")
-    assert IDS == selected("*")
+    assert list(IDS) == selected("*")
 
 
 @pytest.mark.parametrize(

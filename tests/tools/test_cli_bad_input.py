@@ -165,7 +165,7 @@ class TestFiles:
         (("trace", "ngram", "--profile", "x"), "profile 'x' is unknown; course.ngram has golden, published, ", ""),
         (("run", "--require", "I9"), "level 'I9' is unknown; known are I0, I1, I2, I3, T0, T1, T2, T3", ""),
         (("run", "--require", ""), "level '' is unknown; known are I0, I1, I2, I3, T0, T1, T2, T3", ""),
-        (("run", "-k", ""), "-k '' cannot be read: it is empty", "run"),
+        (("run", "ngram", "-k", ""), "-k '' cannot be read: it is empty", "run"),
         (("list", "-k", "(golden"), "-k '(golden' cannot be read: a parenthesis is not closed", "run"),
         (("golden", "review", "nothing"), "suite 'nothing' is unknown; known are course.ngram", "list"),
     ],
