@@ -10,6 +10,7 @@ from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.goldens import Golden, GoldenStore
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
+from cai_conformance.stories import MAXIMUM_STORY_BYTES
 from cai_conformance.suites.errors import IncompleteInput, InputTooLarge, InputUnreadable, UnknownProfile
 from cai_conformance.suites.suite import Suite, SuiteInput
 from cai_conformance.trace.errors import TraceFault
@@ -29,6 +30,8 @@ class Options:
         arithmetic: an identifier or its beginning; None for the suite's own.
         corpus: a corpus file instead of the embedded one.
         splits: the split manifest of that corpus.
+        stories: a file of stories for the decode suites instead of the generated ones.
+        examples: how many training examples a decode suite sees; 0 for the profile's own number.
         profile: another profile than the one that the input makes; `edges` asks for the vector cases only.
     """
 
@@ -36,6 +39,8 @@ class Options:
     corpus: Path | None = None
     splits: Path | None = None
     profile: str | None = None
+    stories: Path | None = None
+    examples: int = 0
 
 
 def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question:
@@ -48,11 +53,12 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
         UnknownArithmetic: the arithmetic has another name.
         GoldenError: the suite's own files are missing or damaged.
     """
-    arithmetic = named(suite.arithmetic if options.arithmetic is None else options.arithmetic).identifier
     given = input_for(suite, options)
     profile = given.profile if options.profile is None else options.profile
     if profile not in suite.grammar.profiles:
         raise UnknownProfile(profile, suite.identifier, ", ".join(suite.grammar.profiles))
+    wanted = suite.default_arithmetic(profile) if options.arithmetic is None else options.arithmetic
+    arithmetic = named(wanted).identifier
     accepted = store.read(suite.identifier)
     request = TraceRequest(
         suite.identifier,
@@ -63,9 +69,10 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
         given.splits,
         accepted.files["vectors.json"],
         accepted.files["weights.safetensors"],
+        options.examples,
     )
     golden = accepted_trace(accepted)
-    own = profile == "golden"
+    own = profile == "golden" and not options.examples
     return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None)
 
 
@@ -88,6 +95,10 @@ def input_for(suite: Suite, options: Options) -> SuiteInput:
         IncompleteInput, InputUnreadable, InputTooLarge: the files given cannot be used.
         FixtureError: the suite cannot be run on what they hold.
     """
+    if suite.takes_stories:
+        if options.stories is None:
+            return suite.default_input()
+        return suite.input_of(read_limited(options.stories, MAXIMUM_STORY_BYTES), b"")
     if options.corpus is None and options.splits is None:
         return suite.default_input()
     if options.corpus is None:
@@ -97,8 +108,8 @@ def input_for(suite: Suite, options: Options) -> SuiteInput:
     return suite.input_of(read_limited(options.corpus), read_limited(options.splits))
 
 
-def read_limited(path: Path) -> bytes:
-    """Read a file of at most `MAXIMUM_INPUT_BYTES` bytes.
+def read_limited(path: Path, limit: int = MAXIMUM_INPUT_BYTES) -> bytes:
+    """Read a file of at most `limit` bytes.
 
     Raises:
         InputUnreadable: it is not there, or the operating system refuses.
@@ -106,9 +117,9 @@ def read_limited(path: Path) -> bytes:
     """
     try:
         with path.open("rb") as stream:
-            data = stream.read(MAXIMUM_INPUT_BYTES + 1)
-            if len(data) > MAXIMUM_INPUT_BYTES:
-                raise InputTooLarge(str(path), max(path.stat().st_size, len(data)), MAXIMUM_INPUT_BYTES)
+            data = stream.read(limit + 1)
+            if len(data) > limit:
+                raise InputTooLarge(str(path), max(path.stat().st_size, len(data)), limit)
     except OSError as error:
         raise InputUnreadable(str(path), error.strerror or str(error)) from None
     return data

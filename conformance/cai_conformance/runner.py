@@ -41,14 +41,16 @@ def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, j
         runs: the suites with their questions.
         backend: who answers.
         selected: which full check ids are reported.
-        jobs: with 2 or more, replays run beside the first run.
+        jobs: with 2 or more, runs of a concurrent backend run beside each other, and replays of any other.
     """
-    executor = ThreadPoolExecutor(max_workers=jobs - 1) if jobs > 1 else None
+    workers = jobs if getattr(backend, "concurrent", False) else jobs - 1
+    executor = ThreadPoolExecutor(max_workers=workers) if jobs > 1 else None
     try:
         pending = [(run.suite, Evidence(backend, run.question, executor)) for run in runs]
         for suite, evidence in pending:
             wanted = [check for check in suite.checks if _ids(suite, check, selected)]
-            evidence.start(any(check.needs_replay for check in wanted))
+            if wanted:
+                evidence.start(needs_replay=any(check.needs_replay for check in wanted))
         for suite, evidence in pending:
             yield from _judge_suite(suite, evidence, selected)
     finally:

@@ -91,7 +91,9 @@ class Difference:
         place += f"[{self.index}]" if self.index is not None else ""
         if self.problem in (Problem.MISSING, Problem.EXTRA, Problem.REORDERED):
             return f"{place}: {self.problem.value}" + (f" ({self.found})" if self.found else "")
-        distance = "" if self.ulp is None else f", {self.ulp} ULP apart" if self.ulp else ", although their bits are equal"
+        distance = (
+            "" if self.ulp is None else f", {self.ulp} ULP apart" if self.ulp else ", although their bits are equal"
+        )
         return f"{place}: {self.problem.value}, expected {self.expected}, found {self.found}{distance}"
 
 

@@ -57,9 +57,17 @@ CorpusFile = Annotated[
 SplitsFile = Annotated[
     Path | None, typer.Option("--splits", metavar="FILE", help="The split manifest of the corpus (JSON).")
 ]
+StoriesFile = Annotated[
+    Path | None,
+    typer.Option("--stories", metavar="FILE", help="Stories (text, at most 64 MiB) instead of the generated ones."),
+]
+Examples = Annotated[
+    int,
+    typer.Option("--examples", min=0, metavar="N", help="Training examples of a decode suite; 0 for its own number."),
+]
 ProfileName = Annotated[
     str | None,
-    typer.Option("--profile", metavar="NAME", help="edges asks for the vector cases; else the input decides."),
+    typer.Option("--profile", metavar="NAME", help="edges: the vector cases; published: the published size."),
 ]
 Filter = Annotated[
     str | None,
@@ -69,7 +77,10 @@ OutputFormat = Annotated[
     FormatChoice | None,
     typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="With 2 or more, replays run beside.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs beside each other; one a processor if left out."),
+]
 Color = Annotated[ColorChoice, typer.Option("--color", help="auto heeds NO_COLOR and the terminal.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what did not pass, and the summary.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Details and times of what passed, too.")]

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from cai_conformance.backends import Backend
 
 
-def find_backend(spec: str) -> Backend:
+def find_backend(spec: str, *, isolated: bool = False) -> Backend:
     """Return the backend of a specification; modules in the working directory count, after the installed ones.
 
-    What a module prints while it is imported goes to standard error.
+    With `isolated`, the reference runs its experiments in processes of their own. What a module prints while it is
+    imported goes to standard error.
 
     Raises:
         BackendError: there is no such backend, or it cannot be loaded.
@@ -24,4 +25,4 @@ def find_backend(spec: str) -> Backend:
     if "" not in sys.path:
         sys.path.append("")
     with redirect_stdout(sys.stderr):
-        return resolve(spec)
+        return resolve(spec, isolated=isolated)

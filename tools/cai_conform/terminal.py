@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING
 
@@ -50,18 +50,26 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Show that something is going on, while it does, on a terminal only.
+def progress(text: str, steps: int | None = None) -> Iterator[Callable[[str], None]]:
+    """Show how far things are on a terminal: a bar of `steps`, or a sign of life where their number is not known.
 
-    Meanwhile, what backends print goes to standard error: standard output is for results.
+    Yields a function that moves the bar on by one step and shows what the step was. Meanwhile, what backends print goes
+    to standard error: standard output is for results.
     """
     console = messages()
     with redirect_stdout(sys.stderr):
         if not console.is_terminal:
-            yield
-            return
-        with console.status(text):
-            yield
+            yield lambda _: None
+        elif steps is None:
+            with console.status(text):
+                yield lambda _: None
+        else:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            with Progress(*columns, TextColumn("{task.fields[step]}"), console=console, transient=True) as bar:
+                task = bar.add_task(text, total=steps, step="")
+                yield lambda step: bar.update(task, advance=1, step=step)
 
 
 def _console(color: ColorChoice, *, error: bool) -> Console:

@@ -23,10 +23,11 @@ class TraceRequest:
         suite_version: the version that the trace states.
         profile: which of the suite's traces: `golden`, `published`, `foreign` or `edges`.
         arithmetic: the identifier, such as `strict/1`.
-        corpus: the bytes of the corpus file.
-        splits: the bytes of the split manifest.
+        corpus: the bytes of the corpus file, or of the user's stories; empty where stories are generated.
+        splits: the bytes of the split manifest, for a corpus.
         vectors: the bytes of the suite's `vectors.json`.
         weights: the bytes of the suite's `weights.safetensors`; empty where no profile needs them.
+        examples: how many training examples are seen, for a decode suite; 0 for the profile's own number.
     """
 
     suite: str
@@ -37,6 +38,7 @@ class TraceRequest:
     splits: bytes
     vectors: bytes
     weights: bytes
+    examples: int = 0
 
     def to_json(self) -> str:
         """Return the request as one line of JSON, bytes in base 64."""

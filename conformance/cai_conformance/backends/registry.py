@@ -33,8 +33,8 @@ class ListedBackend:
     problem: str = ""
 
 
-def resolve(spec: str) -> Backend:
-    """Return the backend that a specification names.
+def resolve(spec: str, *, isolated: bool = False) -> Backend:
+    """Return the backend that a specification names; the reference runs in processes of its own if `isolated`.
 
     Raises:
         UnknownBackend: it names nothing.
@@ -44,7 +44,7 @@ def resolve(spec: str) -> Backend:
     if spec == "reference":
         from cai_conformance.backends.reference import ReferenceBackend
 
-        return ReferenceBackend()
+        return ReferenceBackend(isolated=isolated)
     for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name == spec:
             return _loaded(spec, point)

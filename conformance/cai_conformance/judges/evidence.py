@@ -12,10 +12,12 @@ from functools import cached_property
 
 from cai_conformance.backends.asking import ask, ask_again
 from cai_conformance.backends.protocol import Backend, TraceRequest
+from cai_conformance.trace.compare import compare
 from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Record, Trace
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.vectors import VectorFile, read_vectors
+from cai_conformance.verdicts import Difference
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,27 @@ class Evidence:
         self.backend = backend
         self.question = question
         self._executor = executor
+        self._main: Future[bytes] | None = None
         self._replay: Future[bytes] | None = None
 
-    def start(self, needs_replay: bool) -> None:
-        """Begin the replay in the background, where there is an executor for it."""
-        if needs_replay and self._executor is not None:
-            self._replay = self._executor.submit(ask_again, self.backend, self.question.request)
+    def start(self, *, needs_replay: bool) -> None:
+        """Begin runs in the background, where there is an executor for them.
+
+        The main run is begun only for a backend that says it may be asked several things at once (`concurrent`).
+        """
+        if self._executor is None:
+            return
+        request = self.question.request
+        if getattr(self.backend, "concurrent", False):
+            self._main = self._executor.submit(ask, self.backend, request)
+        if needs_replay:
+            self._replay = self._executor.submit(ask_again, self.backend, request)
 
     @cached_property
     def main_bytes(self) -> bytes:
         """The bytes of the main trace."""
+        if self._main is not None:
+            return self._main.result()
         return ask(self.backend, self.question.request)
 
     @cached_property
@@ -67,6 +80,12 @@ class Evidence:
             TraceError: it breaks the grammar or its envelope.
         """
         return self._parsed(self.main_bytes)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """What differs between the golden and the main trace; nothing where there is no golden."""
+        golden = self.question.golden
+        return () if golden is None else compare(golden, self.main, self.question.grammar)
 
     @cached_property
     def edges(self) -> Trace:

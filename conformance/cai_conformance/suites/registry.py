@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cai_conformance.suites.decoder.suite import DECODE_SUITES
 from cai_conformance.suites.errors import AmbiguousSuite, UnknownCheck, UnknownSuite
 from cai_conformance.suites.ngram.suite import COURSE_NGRAM_SUITE
 from cai_conformance.suites.suite import Check, Suite
 
-SUITES: tuple[Suite, ...] = (COURSE_NGRAM_SUITE,)
+SUITES: tuple[Suite, ...] = (COURSE_NGRAM_SUITE, *DECODE_SUITES)
 
 
 def find_suite(name: str) -> Suite:

@@ -75,6 +75,7 @@ class Suite:
         input_of: makes an input of foreign bytes, and finds its profile.
         cases: the vector cases, without answers.
         record_files: makes vectors and weights anew, by running the reference.
+        takes_stories: whether foreign input is a file of stories, and not a corpus with its split.
     """
 
     identifier: str
@@ -88,6 +89,11 @@ class Suite:
     input_of: Callable[[bytes, bytes], SuiteInput]
     cases: Callable[[], tuple[VectorCase, ...]]
     record_files: Callable[[], GoldenFiles]
+    takes_stories: bool = False
+
+    def default_arithmetic(self, profile: str) -> str:
+        """Return the arithmetic of a profile where the user names none: `fast` at published decoder sizes."""
+        return "fast" if self.takes_stories and profile == "published" else self.arithmetic
 
     def check(self, name: str) -> Check:
         """Return the check of this name; KeyError if there is none."""

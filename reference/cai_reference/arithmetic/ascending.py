@@ -74,8 +74,24 @@ def ascending_matmul(a: Array, b: Array) -> Array:
     total = np.zeros((*leading, left.shape[-2], right.shape[-1]))
     with np.errstate(all="ignore"):
         if total.size >= _FEW or total.size * terms > _MANY_PRODUCTS or terms == 0:
-            for k in range(terms):
-                total += left[..., :, k, None] * right[..., k, None, :]
-            return total
+            return _add_products(total, left, right)
         products = left[..., :, :, None] * right[..., None, :, :]
         return np.asarray(np.add.accumulate(products, axis=-2)[..., -1, :] + 0.0)
+
+
+def _add_products(total: Array, left: Array, right: Array) -> Array:
+    """Add to `total` `[..., n, m]` one outer product after the other, ascending.
+
+    NumPy is fastest along a long last axis, so where there are more rows than columns the transpose is computed; each
+    element still sees the same products in the same order.
+    """
+    if total.shape[-2] > total.shape[-1]:
+        left, right = np.swapaxes(right, -1, -2), np.swapaxes(left, -1, -2)
+        return np.ascontiguousarray(np.swapaxes(_add_products(np.swapaxes(total, -1, -2).copy(), left, right), -1, -2))
+    columns = np.ascontiguousarray(np.moveaxis(left, -1, 0))[..., :, None]
+    rows = np.ascontiguousarray(np.moveaxis(right, -2, 0))[..., None, :]
+    product = np.empty_like(total)
+    for column, row in zip(columns, rows, strict=True):
+        np.multiply(column, row, out=product)
+        total += product
+    return total

@@ -10,7 +10,16 @@ from cai_reference.autograd.probability import causal_softmax, log_softmax, mean
 from cai_reference.autograd.products import matmul
 from cai_reference.autograd.reductions import maximum_over, mean_of, mean_over, sum_over
 from cai_reference.autograd.scan import diagonal_scan
-from cai_reference.autograd.shapes import channels, concatenate, gather, permute_channels, previous, reshape, swap_axes
+from cai_reference.autograd.shapes import (
+    channels,
+    concatenate,
+    gather,
+    permute_channels,
+    previous,
+    reshape,
+    rows,
+    swap_axes,
+)
 
 __all__ = [
     "Parameter",
@@ -38,6 +47,7 @@ __all__ = [
     "previous",
     "relu",
     "reshape",
+    "rows",
     "scale",
     "sigmoid",
     "silu",

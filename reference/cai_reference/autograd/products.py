@@ -6,6 +6,8 @@ chapter 11).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cai_reference.arithmetic import Array
@@ -39,6 +41,8 @@ def matmul(tape: Tape, left: Variable, right: Variable) -> Variable:
     except IncompatibleBroadcast as error:
         raise IncompatibleBatch(error.axis, error.left, error.right) from None
     arithmetic = tape.arithmetic
+    if len(right.shape) == 2:
+        return _rows_times_matrix(tape, left, right)
 
     def pullback(adjoint: Array) -> tuple[Array, Array]:
         toward_left = arithmetic.matmul(adjoint, np.swapaxes(right.value, -1, -2))
@@ -49,3 +53,21 @@ def matmul(tape: Tape, left: Variable, right: Variable) -> Variable:
         )
 
     return tape.record("matmul", arithmetic.matmul(left.value, right.value), (left, right), pullback)
+
+
+def _rows_times_matrix(tape: Tape, left: Variable, right: Variable) -> Variable:
+    """Multiply all rows [..., n, k] with one matrix [k, m].
+
+    The rows make one long axis, so that the gradient of the matrix is one ascending sum over all of them, row-major.
+    """
+    arithmetic = tape.arithmetic
+    count = math.prod(left.shape[:-1])
+    rows = left.value.reshape(count, left.shape[-1])
+    value = arithmetic.matmul(rows, right.value).reshape(*left.shape[:-1], right.shape[1])
+
+    def pullback(adjoint: Array) -> tuple[Array, Array]:
+        flat = adjoint.reshape(count, right.shape[1])
+        toward_left = arithmetic.matmul(flat, right.value.T)
+        return toward_left.reshape(left.shape), arithmetic.matmul(rows.T, flat)
+
+    return tape.record("matmul", value, (left, right), pullback)

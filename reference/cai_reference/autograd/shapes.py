@@ -110,6 +110,25 @@ def channels(tape: Tape, x: Variable, start: int, stop: int) -> Variable:
     return tape.record("channels", x.value[..., start:stop], (x,), pullback)
 
 
+def rows(tape: Tape, x: Variable, start: int, stop: int) -> Variable:
+    """Return rows start … stop − 1 of the last axis but one.
+
+    Raises:
+        IndexOutOfBounds: a border lies beyond the axis.
+    """
+    length = x.shape[-2]
+    for border in (start, stop):
+        if not 0 <= border <= length:
+            raise IndexOutOfBounds(len(x.shape) - 2, border, length)
+
+    def pullback(adjoint: Array) -> tuple[Array]:
+        gradient = np.zeros(x.shape)
+        gradient[..., start:stop, :] = adjoint
+        return (gradient,)
+
+    return tape.record("rows", x.value[..., start:stop, :], (x,), pullback)
+
+
 def concatenate(tape: Tape, parts: Sequence[Variable]) -> Variable:
     """Lay values side by side along the last axis, in order.
 

@@ -106,7 +106,8 @@ class ReencodingPath:
     def after(self, ids: Sequence[int], newest: int) -> list[Array]:
         """Encode all of `ids` and return the last rows."""
         self.forwards += 1
-        return [logits.value[0, -newest:] for logits in self._model.forward(self._tape, ids, batch=1)]
+        heads = self._model.forward(self._tape, ids, batch=1, newest=newest)
+        return [logits.value[0] for logits in heads]
 
     def keep(self, length: int) -> None:
         """Nothing is remembered, so there is nothing to forget."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, gather, mean_nll, mean_of, reshape
+from cai_reference.autograd import Parameter, Tape, Variable, add, gather, mean_nll, mean_of, reshape, rows
 from cai_reference.layers import embedding, xavier_uniform
 from cai_reference.layers.attention import Attention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
@@ -132,7 +132,13 @@ class Decoder:
         return cls(configuration, table, blocks, hidden, outputs)
 
     def forward(
-        self, tape: Tape, ids: Sequence[int], batch: int, start: int = 0, observe: Observe = ignore
+        self,
+        tape: Tape,
+        ids: Sequence[int],
+        batch: int,
+        start: int = 0,
+        observe: Observe = ignore,
+        newest: int | None = None,
     ) -> list[Variable]:
         """Return the logits [batch, tokens, vocabulary] of each head.
 
@@ -142,6 +148,7 @@ class Decoder:
             batch: how many rows.
             start: the position of the first token.
             observe: takes every stage, in order.
+            newest: how many of the last tokens are given logits; None for all.
 
         Raises:
             EmptySequence, SequenceTooLong: the rows have no tokens, or more than the context.
@@ -156,7 +163,7 @@ class Decoder:
         observe("embedding", x)
         for index, block in enumerate(self.blocks):
             x = block(tape, x, start, within(observe, f"blocks.{index}"))
-        hidden = self.hidden(tape, x)
+        hidden = self.hidden(tape, x if newest is None else rows(tape, x, tokens - newest, tokens))
         observe("head.hidden", hidden)
         logits = [output(tape, hidden) for output in self.outputs]
         for future, values in enumerate(logits):
@@ -183,8 +190,8 @@ def heads_loss(tape: Tape, logits: Sequence[Variable], batch: StoryBatch) -> Var
         places, targets = batch.targets(future)
         if not places:
             raise NoTargets
-        rows = reshape(tape, values, (batch.rows * batch.width, values.shape[-1]))
-        losses.append(mean_nll(tape, gather(tape, rows, places, (len(places),)), targets))
+        flat = reshape(tape, values, (batch.rows * batch.width, values.shape[-1]))
+        losses.append(mean_nll(tape, gather(tape, flat, places, (len(places),)), targets))
     return losses[0] if len(losses) == 1 else mean_of(tape, losses)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,11 +36,12 @@ def run(
     arithmetic: options.ArithmeticName = None,
     corpus: options.CorpusFile = None,
     splits: options.SplitsFile = None,
+    stories: options.StoriesFile = None,
     expression: options.Filter = None,
     expect_failures: Expectations = None,
     require: Required = None,
     output_format: options.OutputFormat = None,
-    jobs: options.Jobs = 1,
+    jobs: options.Jobs = None,
     color: options.Color = options.ColorChoice.AUTO,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -59,11 +61,12 @@ def run(
     level = required_level(require)
     expected = NoExpectations("", ()) if expect_failures is None else load_expectations(expect_failures)
     chosen = find_suites(suites or [])
-    subject = find_backend(backend)
+    workers = jobs or os.cpu_count() or 1
+    subject = find_backend(backend, isolated=workers > 1)
     store = GoldenStore(locate())
-    wanted = Options(arithmetic, corpus, splits)
+    wanted = Options(arithmetic, corpus, splits, stories=stories)
     runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
-    verdicts = judged(runs, subject, expression, jobs)
+    verdicts = judged(runs, subject, expression, workers)
     report = make_report(subject.name, runs, apply_expectations(verdicts, expected, all_check_ids()), required=level)
     show(report, output_format, color, quiet=quiet, verbose=verbose)
     raise typer.Exit(report.exit_code())
@@ -99,11 +102,15 @@ def judged(runs: list[SuiteRun], subject: Backend, expression: str | None, jobs:
     from cai_conformance.suites.errors import NothingSelected
 
     selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    if expression is not None and not any(selected(name) for run in runs for name in run.suite.check_ids()):
-        raise NothingSelected(expression)
-    names = ", ".join(run.suite.identifier for run in runs)
-    with progress(f"{subject.name}: {names}"):
-        return tuple(run_suites(runs, subject, selected, jobs))
+    expected = sum(selected(name) for run in runs for name in run.suite.check_ids())
+    if not expected:
+        raise NothingSelected(expression or "")
+    with progress(f"judging {subject.name}", expected) as advance:
+        verdicts: list[Verdict] = []
+        for verdict in run_suites(runs, subject, selected, jobs):
+            verdicts.append(verdict)
+            advance(verdict.check)
+    return tuple(verdicts)
 
 
 def make_report(

@@ -13,6 +13,8 @@ def trace(
     arithmetic: options.ArithmeticName = None,
     corpus: options.CorpusFile = None,
     splits: options.SplitsFile = None,
+    stories: options.StoriesFile = None,
+    examples: options.Examples = 0,
     profile: options.ProfileName = None,
     view: options.ViewChoice = options.ViewChoice.TRACE,
 ) -> None:
@@ -25,7 +27,8 @@ def trace(
 
     found = find_suite(suite)
     subject = find_backend(backend)
-    question = question_for(found, GoldenStore(locate()), Options(arithmetic, corpus, splits, profile))
+    wanted = Options(arithmetic, corpus, splits, profile, stories, examples)
+    question = question_for(found, GoldenStore(locate()), wanted)
     with progress(f"{subject.name}: {found.identifier}"):
         if view is options.ViewChoice.REPORT:
             data = report_of(found, subject, question.request)

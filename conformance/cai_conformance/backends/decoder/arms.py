@@ -70,10 +70,12 @@ class Bench:
 
 def run_arms(bench: Bench, prompts: Sequence[tuple[int, ...]]) -> tuple[ArmResult, ...]:
     """Run every arm of the suite on every prompt; arm by arm, prompts in order."""
-    full = [generate(ReencodingPath(bench.model, bench.arithmetic), prompt, bench.limits) for prompt in prompts]
     by_arm: dict[str, list[ArmResult]] = {}
-    for number, (prompt, truth) in enumerate(zip(prompts, full, strict=True)):
-        for arm, generation in _arms(bench, prompt, truth):
+    for number, prompt in enumerate(prompts):
+        full = generate(ReencodingPath(bench.model, bench.arithmetic), prompt, bench.limits)
+        for arm, generation in _arms(bench, prompt, full):
+            by_arm.setdefault(arm, []).append(ArmResult(arm, number, prompt, generation))
+        for arm, generation in _stopped(bench, prompt, full, set(by_arm)):
             by_arm.setdefault(arm, []).append(ArmResult(arm, number, prompt, generation))
     return tuple(result for results in by_arm.values() for result in results)
 
@@ -94,29 +96,31 @@ def _arms(bench: Bench, prompt: tuple[int, ...], full: Generation) -> Iterator[t
     if bench.draft is not None:
         yield "draft", _speculated(bench, TokenShiftSession(bench.draft, bench.arithmetic), prompt, limits)
         yield "self-draft", _speculated(bench, SelfDraft(bench.session()), prompt, limits)
-    yield from _scripted(bench, prompt, full)
+    yield "scripted", _speculated(bench, _script(bench, prompt, full), prompt, limits)
 
 
-def _scripted(bench: Bench, prompt: tuple[int, ...], full: Generation) -> Iterator[tuple[str, Generation]]:
-    """Run the scripted draft: planned mistakes, small budgets, and a stop at each offset of a block."""
+def _stopped(
+    bench: Bench, prompt: tuple[int, ...], full: Generation, met: set[str]
+) -> Iterator[tuple[str, Generation]]:
+    """Run the scripted draft with small budgets, and a stop at each offset, each on the first prompt that has it."""
     block = bench.sizes.block
-    yield "scripted", _speculated(bench, _script(bench, prompt, full), prompt, bench.limits)
     for budget in BUDGETS:
-        limits = replace(bench.limits, new_tokens=budget)
-        yield f"scripted.budget-{budget}", _speculated(bench, _script(bench, prompt, full), prompt, limits)
+        if f"scripted.budget-{budget}" not in met:
+            limits = replace(bench.limits, new_tokens=budget)
+            yield f"scripted.budget-{budget}", _speculated(bench, _script(bench, prompt, full), prompt, limits)
     for offset in range(block + 1):
         stop_id = stop_at_offset(full.ids, offset, block)
-        if stop_id is not None:
+        if stop_id is not None and f"scripted.eos-{offset}" not in met:
             limits = replace(bench.limits, eos=stop_id)
             right = ScriptedDraft(full.ids, len(prompt), block, bench.model.configuration.vocabulary, mistakes=False)
             yield f"scripted.eos-{offset}", _speculated(bench, right, prompt, limits)
 
 
 def stop_at_offset(ids: Sequence[int], offset: int, block: int) -> int | None:
-    """Return a token that first occurs at `offset` within a block of right guesses, in the latest such block."""
+    """Return a token that first occurs at `offset` within a block of right guesses, in the earliest such block."""
     first = {token: place for place, token in reversed(list(enumerate(ids)))}
     places = [place for place in first.values() if place % (block + 1) == offset]
-    return ids[max(places)] if places else None
+    return ids[min(places)] if places else None
 
 
 def _script(bench: Bench, prompt: tuple[int, ...], full: Generation) -> ScriptedDraft:

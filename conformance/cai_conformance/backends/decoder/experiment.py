@@ -19,6 +19,8 @@ from cai_reference.models.registry import parameter_count, weight_count
 
 REPLAYED_STEPS = 2
 """How many steps a backend replays within its own run; a judge replays all of it in a fresh process."""
+ROLLED_BACK_TOKENS = 32
+"""How long the sequence is along which a session is cut back and fed again."""
 ABSORBED_TOLERANCE = 1e-12
 """Folding regroups sums; this is what it may cost, in logits of order 1."""
 FAST_TOLERANCE = 1e-9
@@ -126,7 +128,7 @@ def run_decode_experiment(
             record_stages(trained.model, prompts[0], arithmetic),
             arms,
             count_caches(bench, sequence, prefixes(sizes, len(sequence))),
-            check_rollback(bench, sequence),
+            check_rollback(bench, sequence[:ROLLED_BACK_TOKENS]),
             first_steps_replay(phase, sizes, data, arithmetic, REPLAYED_STEPS),
         )
     except CaiReferenceError as error:

@@ -199,7 +199,7 @@ PHASES: Final = (
     Phase("cai.latent-attention", "ll"),
     Phase("cai.speculative", "aa", draft=True),
     Phase("cai.hybrid", "sls"),
-    Phase("cai.grouped-hybrid", "sls", grouped=True, steps=90),
+    Phase("cai.grouped-hybrid", "sls", grouped=True, steps=80),
     Phase("cai.local-global", "wa"),
     Phase("cai.parallel-block", "aa", wiring=Wiring.PARALLEL, steps=80),
 )

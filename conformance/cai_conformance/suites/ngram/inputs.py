@@ -12,9 +12,10 @@ from cai_conformance.backends.ngram.edges import Setting, answer
 from cai_conformance.backends.ngram.experiment import prepare, train_once
 from cai_conformance.judges.ngram.facts import CORPUS_CHECKSUM
 from cai_conformance.suites.ngram.cases import ngram_cases
+from cai_conformance.suites.rounding import exact_everywhere
 from cai_conformance.suites.suite import GoldenFiles, SuiteInput
 from cai_conformance.vectors import write_vectors
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import STRICT
 from cai_reference.models.neural_ngram import PARAMETER_NAMES
 from cai_reference.text import corpus_checksum
 
@@ -55,14 +56,3 @@ def record_files() -> GoldenFiles:
     setting = Setting(STRICT, weights)
     cases = tuple(replace(case, expected=answer(case, setting)) for case in ngram_cases())
     return GoldenFiles(write_vectors(SUITE, VERSION, cases), weights)
-
-
-def exact_everywhere(values: Array) -> Array:
-    """Round to values that bfloat16, float16 and float32 all hold exactly.
-
-    bfloat16 keeps 8 significant bits; float16 has no bit below 2^-24. Values are assumed below 65504 in magnitude.
-    """
-    _, exponent = np.frexp(values)
-    quantum = np.exp2(np.maximum(exponent - 8, -24).astype(np.float64))
-    rounded: Array = np.rint(values / quantum) * quantum
-    return rounded

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
+from cai_conformance.trace.grammars.decoder import DECODER_GRAMMARS
 from cai_conformance.trace.schema import Grammar
 
-_GRAMMARS = {grammar.suite: grammar for grammar in (COURSE_NGRAM,)}
+_GRAMMARS = {grammar.suite: grammar for grammar in (COURSE_NGRAM, *DECODER_GRAMMARS)}
 
 
 def grammar_of(suite: str) -> Grammar | None:

@@ -1,0 +1,29 @@
+"""From a request about a decode suite to the records of the reference's answer."""
+
+from __future__ import annotations
+
+from cai_conformance.backends.decoder.conventions import conventions_of
+from cai_conformance.backends.decoder.edges import DecoderSetting, answer
+from cai_conformance.backends.decoder.experiment import run_decode_experiment
+from cai_conformance.backends.decoder.plan import phase_of, sizes_for
+from cai_conformance.backends.decoder.records import trace_records
+from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.trace.records import Record
+from cai_conformance.vectors import VectorCase
+from cai_reference.arithmetic import Arithmetic
+
+
+def records_for(request: TraceRequest, arithmetic: Arithmetic, cases: tuple[VectorCase, ...]) -> tuple[Record, ...]:
+    """Answer the vector cases, or run the experiment.
+
+    Raises:
+        FixtureError: the experiment stopped.
+    """
+    if request.profile == "edges":
+        phase = phase_of(request.suite)
+        sizes = sizes_for(phase, "golden", 0)
+        setting = DecoderSetting(phase, sizes, arithmetic, request.weights)
+        samples = [answer(case, setting).record(case.identifier) for case in cases]
+        return (Record("CONVENTION", conventions_of(phase, sizes)), *samples)
+    experiment = run_decode_experiment(request.suite, request.profile, request.examples, request.corpus, arithmetic)
+    return trace_records(experiment)

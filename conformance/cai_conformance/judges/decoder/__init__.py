@@ -1,0 +1,1 @@
+"""Judges that only the decode suites need: arms, counters, caches, witnesses."""

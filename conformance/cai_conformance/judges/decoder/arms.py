@@ -1,0 +1,115 @@
+"""The judge of decode arms: every arm generates what plain greedy re-encoding generates.
+
+Tokens have to be equal in every arithmetic. Where bits mean something the logits have to be equal too, by their digest;
+`absorbed` regroups sums and is exempt from that. An arm that is stopped early is held against the beginning.
+"""
+
+from __future__ import annotations
+
+from cai_conformance.judges.decoder.reading import DecodeTrace
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.judges.golden import Judge
+from cai_conformance.trace.records import Record
+from cai_conformance.verdicts import Difference, Problem
+
+REGROUPED = frozenset({"absorbed"})
+"""Arms whose logits agree to rounding only."""
+
+
+def arms_equal(*arms: str) -> Judge:
+    """Return a judge that compares arms with `full`, one finding an arm."""
+
+    def judge(evidence: Evidence) -> tuple[Finding, ...]:
+        trace = DecodeTrace(evidence.main)
+        return tuple(_judge_arm(trace, arm) for arm in arms)
+
+    return judge
+
+
+def arms_stopped(*arms: str) -> Judge:
+    """Return a judge over arms that stop early, by a budget or at a stop id, one finding an arm."""
+
+    def judge(evidence: Evidence) -> tuple[Finding, ...]:
+        trace = DecodeTrace(evidence.main)
+        return tuple(_judge_stopped(trace, arm) for arm in arms)
+
+    return judge
+
+
+def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
+    records = trace.of_arm(arm)
+    if not records:
+        return Finding.skipped(f"the trace has no arm {arm}", case=arm)
+    tokens = 0
+    for record in records:
+        full = trace.decodes.get(("full", record.integer("prompt")))
+        if full is None:
+            return Finding.failed(f"{record.label}: there is no arm full for this prompt", case=arm)
+        difference = _first_token(record, full) or _logits(record, full, arm)
+        if difference is not None:
+            return Finding.failed(f"{difference}{_margin(full, difference)}", (difference,), case=arm)
+        tokens += len(record.integers("ids"))
+    what = counted(tokens, "token") + (" and their logits, bit for bit" if _has_digest(records, arm) else "")
+    return Finding.passed(f"{what}, equal to re-encoding over {counted(len(records), 'prompt')}", case=arm)
+
+
+def _first_token(record: Record, full: Record) -> Difference | None:
+    """Return the first token that differs, or a difference of length or stop."""
+    found, expected = record.integers("ids"), full.integers("ids")
+    for index, (one, other) in enumerate(zip(expected, found, strict=False)):
+        if one != other:
+            return Difference(Problem.VALUE, record.label, "ids", index, str(one), str(other))
+    if len(found) != len(expected):
+        lengths = f"{len(expected)} items", f"{len(found)} items"
+        return Difference(Problem.SHAPE, record.label, "ids", None, *lengths)
+    for field in ("prompt_ids", "stop"):
+        if record.get(field) != full.get(field):
+            return Difference(Problem.VALUE, record.label, field, None, full.get(field), record.get(field))
+    return None
+
+
+def _logits(record: Record, full: Record, arm: str) -> Difference | None:
+    if arm in REGROUPED or not (record.has("logits") and full.has("logits")):
+        return None
+    if record.get("logits") == full.get("logits"):
+        return None
+    return Difference(Problem.VALUE, record.label, "logits", None, full.get("logits"), record.get("logits"))
+
+
+def _has_digest(records: list[Record], arm: str) -> bool:
+    return arm not in REGROUPED and all(record.has("logits") for record in records)
+
+
+def _margin(full: Record, difference: Difference) -> str:
+    """Return how decided the choice was at which the tokens part."""
+    margins = full.reals("margins")
+    if difference.field != "ids" or difference.index is None or difference.index >= len(margins):
+        return ""
+    return f"; re-encoding preferred its token by {margins[difference.index]:.6f}"
+
+
+def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
+    records = trace.of_arm(arm)
+    if not records:
+        return Finding.skipped(f"the trace has no arm {arm}", case=arm)
+    kind, _, number = arm.rpartition("-")
+    for record in records:
+        full = trace.decodes.get(("full", record.integer("prompt")))
+        if full is None:
+            return Finding.failed(f"{record.label}: there is no arm full for this prompt", case=arm)
+        truth, ids, stop = full.integers("ids"), record.integers("ids"), record.get("stop")
+        if kind.endswith("budget"):
+            expected = truth[: int(number)]
+            good_stop = stop in ("limit", "eos")
+        else:
+            # The stop id is the last one generated: it has to be its first occurrence.
+            expected = truth[: truth.index(ids[-1]) + 1] if ids and ids[-1] in truth else []
+            good_stop = stop == "eos"
+        if ids != expected:
+            shown = f"expected {expected}, found {ids}"
+            difference = Difference(Problem.VALUE, record.label, "ids", None, str(expected), str(ids))
+            return Finding.failed(f"{record.label}, field ids: {shown}", (difference,), case=arm)
+        if not good_stop:
+            return Finding.failed(f"{record.label}, field stop: {stop}", case=arm)
+    return Finding.passed(f"stopped where it should over {counted(len(records), 'prompt')}", case=arm)

@@ -1,0 +1,1 @@
+"""The nine decode suites: one definition, nine phases."""

@@ -1,0 +1,300 @@
+"""The nine decode suites: the same checks over nine phases, so that what differs is the phase."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from cai_conformance.backends.decoder.plan import PHASES, Phase, sizes_for
+from cai_conformance.judges.decoder.arms import arms_equal, arms_stopped
+from cai_conformance.judges.decoder.caches import judge_caches
+from cai_conformance.judges.decoder.consistency import judge_decode_consistency, judge_decode_learning
+from cai_conformance.judges.decoder.counters import judge_counters, judge_identical_drafts, judge_self_draft
+from cai_conformance.judges.decoder.witnesses import BUDGETS, CASES, judge_witnesses
+from cai_conformance.judges.golden import golden_bits, golden_records
+from cai_conformance.judges.grammar import judge_conventions, judge_grammar
+from cai_conformance.judges.replay import judge_replay
+from cai_conformance.judges.vectors import vector_check
+from cai_conformance.suites.decoder.cases import decoder_cases
+from cai_conformance.suites.decoder.inputs import VERSION, foreign_stories, generated_input, record_files
+from cai_conformance.suites.suite import Check, Suite
+from cai_conformance.trace.grammars.decoder import DECODER_GRAMMARS
+from cai_conformance.verdicts import Level
+
+TITLES: Final = {
+    "cai.kv-cache": "KV cache",
+    "cai.multi-token": "multi-token prediction as self-speculation",
+    "cai.diagonal-ssm": "diagonal state-space recurrence",
+    "cai.latent-attention": "multi-head latent attention",
+    "cai.speculative": "speculation with a draft model and rollback",
+    "cai.hybrid": "recurrence and latent attention in turn",
+    "cai.grouped-hybrid": "the hybrid with grouped projections",
+    "cai.local-global": "a local window, then global attention",
+    "cai.parallel-block": "attention and feed-forward layer in parallel",
+}
+
+
+def _checks(phase: Phase) -> tuple[Check, ...]:
+    """Return the checks of one suite, in the order of judging."""
+    return (*_trace_checks(), *_vector_checks(phase), *_training_checks(), *_arm_checks(phase), *_run_checks())
+
+
+def _trace_checks() -> tuple[Check, ...]:
+    return (
+        Check(
+            "trace.format",
+            Level.I0,
+            "the trace keeps the grammar, its envelope and its digest",
+            "Every record, field and value is read by the grammar; END must count the records and digest the bytes. A "
+            "failure names line, record and field.",
+            judge_grammar,
+            of_edges=True,
+        ),
+        Check(
+            "trace.convention",
+            Level.I0,
+            "the backend states the conventions of the suite",
+            "Rotary layout, window, gate, norm, loss: two implementations that follow different conventions differ in "
+            "every number. A difference is reported in words, and no number is compared.",
+            judge_conventions,
+            requires=("trace.format",),
+            of_edges=True,
+        ),
+    )
+
+
+def _vector_checks(phase: Phase) -> tuple[Check, ...]:
+    cases = decoder_cases(phase, sizes_for(phase, "golden", 0))
+
+    def check(name: str, level: Level, summary: str, explanation: str) -> Check:
+        names = tuple(case.case for case in cases if case.check == name)
+        judge = vector_check(name)
+        return Check(name, level, summary, explanation, judge, names, requires=("trace.convention",), of_edges=True)
+
+    return (
+        check(
+            "fwd.oracle",
+            Level.I1,
+            "the batch path gives the exact logits of given weights",
+            "A sequence longer than the window, and one that starts at position 3000.",
+        ),
+        check(
+            "kv.split",
+            Level.I2,
+            "a session fed in two calls gives the exact logits of given weights",
+            "Cuts after one token, in the middle, and early at a far start.",
+        ),
+        check(
+            "gen.given",
+            Level.I2,
+            "every arm generates the right tokens on given weights",
+            "Nobody has to train to be judged: the shipped weights are exact in bfloat16, float16 and float32.",
+        ),
+        check(
+            "smp.tie",
+            Level.I2,
+            "of two exactly equal maxima every arm takes the lower id",
+            "Output columns come in equal pairs, so that every choice is a tie.",
+        ),
+    )
+
+
+def _training_checks() -> tuple[Check, ...]:
+    return (
+        Check(
+            "data.split",
+            Level.T0,
+            "sizes and counts are those of the golden",
+            "The model's sizes, its parameter counts, the split of the stories, and the plan of training.",
+            golden_records(("CONFIG", "SPLIT")),
+            requires=("trace.convention",),
+        ),
+        Check(
+            "run.golden",
+            Level.T3,
+            "losses after training print as in the golden",
+            "Where this fails, the model was trained in another way, and no later number can agree.",
+            golden_records(("LOSS", "RESULT")),
+            requires=("data.split",),
+        ),
+        Check(
+            "run.bits",
+            Level.T3,
+            "parameters, moments and losses have the golden's bits",
+            "Digests and doubles of the BITS records, where the backend computes in the golden's arithmetic.",
+            golden_bits,
+            requires=("data.split",),
+        ),
+        Check(
+            "run.learning",
+            Level.T3,
+            "training lowered the validation loss, on own stories by 30 % or more",
+            "A model that did not learn repeats itself, and makes equalities of tokens empty.",
+            judge_decode_learning,
+            requires=("trace.format",),
+        ),
+    )
+
+
+def _arm_checks(phase: Phase) -> tuple[Check, ...]:
+    def equal(name: str, level: Level, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
+        return Check(name, level, summary, explanation, arms_equal(*arms), arms, requires=("trace.format",))
+
+    def stopped(name: str, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
+        return Check(name, Level.I3, summary, explanation, arms_stopped(*arms), arms, requires=("trace.format",))
+
+    speculative: tuple[str, ...] = ("scripted",)
+    speculative += ("mtp-full", "mtp-cached") if phase.futures else ()
+    speculative += ("draft", "self-draft") if phase.draft else ()
+    checks = [
+        Check(
+            "fwd.stage",
+            Level.I1,
+            "every stage of a forward pass on trained weights prints as in the golden",
+            "Stages in the order in which they are computed; the first that differs is where to look.",
+            golden_records(("STAGE",)),
+            requires=("run.golden",),
+        ),
+        equal(
+            "kv.inc",
+            Level.I2,
+            ("cached", "chunked"),
+            "the session generates what re-encoding generates, step by step and in chunks",
+            "Tokens in every arithmetic; where bits mean something, every bit of every logit.",
+        ),
+    ]
+    if phase.has_latent:
+        checks.append(
+            equal(
+                "mla.absorb",
+                Level.I2,
+                ("latent", "absorbed"),
+                "the two small caches of latent attention generate the same tokens",
+                "Recomputing keys and values from latents keeps every bit; absorbing the up-projections regroups sums.",
+            )
+        )
+    checks += [
+        Check(
+            "cache.formula",
+            Level.I2,
+            "caches hold what their formulas say, and no more is allocated",
+            "Live floats, slack for rolling back and allocated arrays of every layer, recomputed from CONFIG.",
+            judge_caches,
+            requires=("trace.format",),
+        ),
+        equal(
+            "spec.eq",
+            Level.I3,
+            speculative,
+            "speculation generates what plain greedy decoding generates",
+            "Under guesses that are right up to planned offsets, and under the suite's own drafts.",
+        ),
+        stopped(
+            "spec.budget",
+            tuple(f"scripted.budget-{budget}" for budget in BUDGETS),
+            "no block exceeds the budget",
+            "Budgets of 1 to 5 tokens, smaller and larger than a block.",
+        ),
+        stopped(
+            "spec.eos",
+            tuple(f"scripted.eos-{offset}" for offset in range(sizes_for(phase, "golden", 0).block + 1)),
+            "a stop inside a block ends the generation there",
+            "A stop id at each offset of a block of right guesses.",
+        ),
+        Check(
+            "spec.trace",
+            Level.I3,
+            "the counters of speculation add up",
+            "Tokens, passes, forwards and rolled-back rows, recounted from the DRAFT records.",
+            judge_counters,
+            requires=("trace.format",),
+        ),
+    ]
+    if phase.futures:
+        checks.append(
+            Check(
+                "spec.cache",
+                Level.I3,
+                "the cached and the re-encoding self-speculation make the same passes",
+                "A cache under multi-token self-speculation must not change what is guessed or accepted.",
+                judge_identical_drafts,
+                requires=("trace.format",),
+            )
+        )
+    if phase.draft:
+        checks.append(
+            Check(
+                "spec.self",
+                Level.I3,
+                "a model that drafts for itself is always right",
+                "Tokens never show a fault on the draft's side; its acceptance does.",
+                judge_self_draft,
+                requires=("trace.format",),
+            )
+        )
+    checks.append(
+        Check(
+            "run.decode",
+            Level.T3,
+            "generations, passes and caches are those of the golden",
+            "DECODE, DRAFT, CACHE and GENERATE records, aligned by key.",
+            golden_records(("DECODE", "DRAFT", "CACHE", "GENERATE")),
+            requires=("run.golden",),
+        )
+    )
+    return tuple(checks)
+
+
+def _run_checks() -> tuple[Check, ...]:
+    return (
+        Check(
+            "run.witness",
+            Level.I3,
+            "the run met what makes its equalities mean something",
+            "Varied and clearly chosen tokens, every length of acceptance, every offset of a stop, rows that left.",
+            judge_witnesses,
+            CASES,
+            requires=("trace.format",),
+        ),
+        Check(
+            "trace.recount",
+            Level.T3,
+            "the trace agrees with itself",
+            "Counts, RESULT against LOSS, printed values against their bits, GENERATE against DECODE, PROOF.",
+            judge_decode_consistency,
+            requires=("trace.format",),
+        ),
+        Check(
+            "run.replay",
+            Level.T3,
+            "a second run in a fresh process gives the same bytes",
+            "Another process, hash seed and thread count. A difference means that more than the seeds decides.",
+            judge_replay,
+            requires=("trace.format",),
+            needs_replay=True,
+        ),
+    )
+
+
+def _suite(phase: Phase) -> Suite:
+    grammar = next(found for found in DECODER_GRAMMARS if found.suite == phase.suite)
+    title = TITLES[phase.suite]
+    return Suite(
+        phase.suite,
+        VERSION,
+        f"decoder: {title}",
+        f"A small decoder ({title}) is trained on generated stories, then decodes by every arm: re-encoding, "
+        "streaming, chunked prefill, speculation with planned mistakes, and the arms of its own feature. All of them "
+        "must generate the same tokens; in strict arithmetic, from the same bits.",
+        "strict/1",
+        grammar,
+        _checks(phase),
+        generated_input,
+        lambda stories, _splits: foreign_stories(phase, stories),
+        partial(decoder_cases, phase, sizes_for(phase, "golden", 0)),
+        partial(record_files, phase),
+        takes_stories=True,
+    )
+
+
+DECODE_SUITES: Final = tuple(map(_suite, PHASES))
