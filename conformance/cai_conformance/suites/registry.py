@@ -13,12 +13,13 @@ SUITES: tuple[Suite, ...] = (COURSE_NGRAM_SUITE, *DECODE_SUITES)
 
 
 def find_suite(name: str) -> Suite:
-    """Return the suite with this id, or the only one whose id ends like this.
+    """Return the suite with this id, or the one whose id ends like this: behind a dot, or, if only one does, anywhere.
 
     Raises:
         UnknownSuite, AmbiguousSuite: none, or several.
     """
     found = [suite for suite in SUITES if suite.identifier == name]
+    found = found or [suite for suite in SUITES if suite.identifier.endswith(f".{name}")]
     found = found or [suite for suite in SUITES if name and suite.identifier.endswith(name)]
     if not found:
         raise UnknownSuite(name, ", ".join(suite.identifier for suite in SUITES))

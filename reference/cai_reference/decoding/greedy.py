@@ -13,6 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd.graph import first_non_finite
 from cai_reference.models import NeuralNgram
 from cai_reference.models.errors import MaskedTokenOutOfBounds, NonFiniteLogit, NoUnmaskedToken
 from cai_reference.text import EOS
@@ -43,15 +44,14 @@ def greedy_token(logits: Array, masked: Collection[int] = ()) -> int:
         NonFiniteLogit: a logit is not finite, masked or not; the lowest id is named.
     """
     check_mask(masked, len(logits))
-    best: int | None = None
-    for token, value in enumerate(logits.tolist()):
-        if not np.isfinite(value):
-            raise NonFiniteLogit(token, value)
-        if token not in masked and (best is None or value > logits[best]):
-            best = token
-    if best is None:
+    index = first_non_finite(logits)
+    if index is not None:
+        raise NonFiniteLogit(index, float(logits[index]))
+    if len(set(masked)) == len(logits):
         raise NoUnmaskedToken
-    return best
+    candidates = logits.copy()
+    candidates[list(masked)] = -np.inf
+    return int(np.argmax(candidates))
 
 
 def check_mask(masked: Collection[int], vocabulary_size: int) -> None:

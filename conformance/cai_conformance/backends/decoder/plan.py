@@ -97,7 +97,7 @@ GOLDEN_SIZES: Final = Sizes(
     stories=80,
     story_seed=5,
     validation_every=10,
-    batch=4,
+    batch=3,
     evaluation_batch=16,
     evaluation_stories=16,
     steps=60,
@@ -195,13 +195,13 @@ class Phase:
 PHASES: Final = (
     Phase("cai.kv-cache", "aa"),
     Phase("cai.multi-token", "aa", futures=True),
-    Phase("cai.diagonal-ssm", "ss"),
+    Phase("cai.diagonal-ssm", "ss", steps=36),
     Phase("cai.latent-attention", "ll"),
     Phase("cai.speculative", "aa", draft=True),
     Phase("cai.hybrid", "sls"),
-    Phase("cai.grouped-hybrid", "sls", grouped=True, steps=80),
-    Phase("cai.local-global", "wa"),
-    Phase("cai.parallel-block", "aa", wiring=Wiring.PARALLEL, steps=80),
+    Phase("cai.grouped-hybrid", "sls", grouped=True, steps=40),
+    Phase("cai.local-global", "wa", steps=36),
+    Phase("cai.parallel-block", "aa", wiring=Wiring.PARALLEL, steps=56),
 )
 
 
