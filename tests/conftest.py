@@ -27,6 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+    parser.addoption(
+        "--every-golden",
+        action="store_true",
+        help="Record every suite anew, which takes minutes; without it two suites stand for all",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse an update under CI or without a reason before any test runs."""
     updates = ("update_snapshots", "update_new_snapshots_only")
