@@ -18,26 +18,39 @@ settings.load_profile("house")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--snapshot-reason`."""
+    """Add `--snapshot-reason` and `--exhaustive`."""
     parser.getgroup("syrupy").addoption(
         "--snapshot-reason",
         default="",
         metavar="TEXT",
         help="Why goldens change; required with --snapshot-update, and kept in golden/ledger.jsonl",
     )
-
-
     parser.addoption(
-        "--every-golden",
+        "--exhaustive",
         action="store_true",
-        help="Record every suite anew, which takes minutes; without it two suites stand for all",
+        help="Run what takes minutes, too: every golden, every printed mutant. Without it a sample of each stands for all",
     )
+
+
+def updates_goldens(config: pytest.Config) -> bool:
+    """Tell whether this run may change goldens."""
+    return any(config.getoption(name, default=False) for name in ("update_snapshots", "update_new_snapshots_only"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is marked `exhaustive`, unless it was asked for or goldens are to be changed."""
+    if config.getoption("exhaustive") or updates_goldens(config):
+        return
+    skip = pytest.mark.skip(reason="takes long, and a sample of its kind has run; --exhaustive runs it")
+    for item in items:
+        if item.get_closest_marker("exhaustive") is not None:
+            item.add_marker(skip)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse an update under CI or without a reason before any test runs."""
-    updates = ("update_snapshots", "update_new_snapshots_only")
-    if not any(config.getoption(name, default=False) for name in updates):
+    config.addinivalue_line("markers", "exhaustive: runs with --exhaustive only; a sample of its kind always runs")
+    if not updates_goldens(config):
         return
     try:
         refusals.check_not_ci()

@@ -25,23 +25,21 @@ SAMPLE = ("course.ngram", "cai.diagonal-ssm")
 """The suites that every test run records anew; `cai-conform run` judges all of them."""
 
 
-def records_every_golden(config: pytest.Config) -> bool:
-    """Tell whether all suites are to be recorded: on request, and whenever goldens are to be changed."""
-    names = ("--every-golden", "update_snapshots", "update_new_snapshots_only")
-    return any(config.getoption(name, default=False) for name in names)
+@pytest.mark.parametrize(
+    "suite",
+    [
+        pytest.param(suite, id=suite.identifier, marks=() if suite.identifier in SAMPLE else pytest.mark.exhaustive)
+        for suite in SUITES
+    ],
+)
+def test_recording_gives_the_golden(suite: Suite, golden: SnapshotAssertion) -> None:
+    """Trace, vectors, weights, versions and command; `--snapshot-update` accepts what differs."""
+    assert golden(name=suite.identifier) == propose(suite)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.identifier)
 class TestEverySuite:
     """What holds for the golden of each suite."""
-
-    def test_recording_gives_the_golden(
-        self, suite: Suite, golden: SnapshotAssertion, request: pytest.FixtureRequest
-    ) -> None:
-        """Trace, vectors, weights, versions and command; `--snapshot-update` accepts what differs."""
-        if suite.identifier not in SAMPLE and not records_every_golden(request.config):
-            pytest.skip("recording takes seconds a suite; --every-golden records them all")
-        assert golden(name=suite.identifier) == propose(suite)
 
     def test_the_golden_says_what_it_is(self, suite: Suite) -> None:
         """The manifest and the trace agree on records, version and arithmetic."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,25 @@ MUTANTS = (
 )
 UNSEEN = (*EQUIVALENT, *UNREACHED)
 
+SAMPLED = 8
+"""Of the tests that train a model for each mutant, every so many run always, the rest with `--exhaustive`."""
+
+
+def sampled(mutants: Sequence[Mutant]) -> pytest.MarkDecorator:
+    """Return one test a mutant, all but a sample of them marked as exhaustive."""
+    return pytest.mark.parametrize(
+        "mutant",
+        [
+            pytest.param(mutant, id=mutant.name, marks=pytest.mark.exhaustive if place % SAMPLED else ())
+            for place, mutant in enumerate(mutants)
+        ],
+    )
+
+
 each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-each_that_a_printed_trace_misses = pytest.mark.parametrize(
-    "mutant",
-    [mutant for mutant in MUTANTS if mutant.printed != "both" and not mutant.library],
-    ids=[mutant.name for mutant in MUTANTS if mutant.printed != "both" and not mutant.library],
+a_sample_of_mutants = sampled(MUTANTS)
+a_sample_that_a_printed_trace_misses = sampled(
+    [mutant for mutant in MUTANTS if mutant.printed != "both" and not mutant.library]
 )
 each_unseen = pytest.mark.parametrize("unseen", UNSEEN, ids=[unseen.name for unseen in UNSEEN])
 
@@ -101,7 +116,7 @@ def test_the_named_checks_fail(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) 
     assert dict.fromkeys(mutant.seen_by, Outcome.FAIL) == {check: found[check] for check in mutant.seen_by}
 
 
-@each_mutant
+@a_sample_of_mutants
 def test_the_embedded_trace_shows_it_or_not(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the embedded corpus the printed trace differs from the golden exactly where the page says so."""
     apply(mutant, monkeypatch)
@@ -109,7 +124,7 @@ def test_the_embedded_trace_shows_it_or_not(mutant: Mutant, monkeypatch: pytest.
 
 
 @needs_corpus
-@each_that_a_printed_trace_misses
+@a_sample_that_a_printed_trace_misses
 def test_the_published_trace_shows_it_or_not(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the published corpus the printed trace differs from the published one exactly where the page says so."""
     assert PUBLISHED is not None
