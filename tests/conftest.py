@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="Run what takes minutes, too: every golden, every printed mutant. Without it a sample of each stands for all",
+        help="Run what takes minutes, too: every golden, every printed mutant; otherwise a sample of each",
     )
 
 

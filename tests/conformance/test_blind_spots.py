@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
