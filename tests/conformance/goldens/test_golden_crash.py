@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from golden_support import child_environment, interrupted, make
 
 from cai_conformance.goldens import GoldenStore, transaction
+from support_golden_store import child_environment, interrupted, make
 
-DRIVER = Path(__file__).with_name("golden_crash_driver.py")
+DRIVER = Path(__file__).parents[2] / "support_golden_crash_driver.py"
 
 needs_kill = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork and no SIGKILL here")
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from golden_support import child_environment, make
 from syrupy.data import Snapshot, SnapshotCollection
 
 from cai_conformance.goldens import GoldenStore
 from cai_conformance.goldens.errors import CandidateUnusable, ReasonMissing
 from golden_extension import AcceptedTrace, GoldenExtension, ProposedTrace, golden_extension
+from support_golden_store import child_environment, make
 
 TESTS = Path(__file__).parents[2]
 MODULE = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_support import make
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from cai_conformance.errors import GoldenError
 from cai_conformance.goldens import Candidate, FileChange, FileEntry, LedgerEntry, SuiteEntry, ledger, manifest
 from cai_conformance.goldens.errors import CandidateUnusable, LedgerDamaged, ManifestDamaged, NameUnusable
 from cai_conformance.goldens.names import check_file, check_suite
+from support_golden_store import make
 
 A, B = "a" * 64, "b" * 64
 ENTRY = SuiteEntry(

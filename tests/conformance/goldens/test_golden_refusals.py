@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from golden_support import make
 
 from cai_conformance.errors import GoldenError
 from cai_conformance.goldens import GoldenStore
@@ -19,6 +18,7 @@ from cai_conformance.goldens.errors import (
     ReasonMissing,
     RefusedInCi,
 )
+from support_golden_store import make
 
 
 def contents(root: Path) -> dict[str, bytes]:

@@ -6,13 +6,13 @@ import hashlib
 from collections import Counter
 
 import pytest
-from golden_support import make
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cai_conformance.goldens import FileReview, GoldenStore, LineCounts, review
 from cai_conformance.goldens.errors import GoldenDisagrees, NameUnusable
 from cai_conformance.goldens.review import _lines
+from support_golden_store import make
 
 
 def test_review_of_a_new_golden(store: GoldenStore) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from golden_support import make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from cai_conformance.goldens.errors import (
     ManifestDamaged,
     NameUnusable,
 )
+from support_golden_store import make
 
 
 def sha(data: bytes) -> str:

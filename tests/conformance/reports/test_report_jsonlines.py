@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 
 import pytest
-from report_examples import EVERY_OUTCOME, FAIL, PASS, XFAIL, report
 
 from cai_conformance.reports import render_jsonlines
 from cai_conformance.verdicts import Difference, Level, Problem
+from support_reports import EVERY_OUTCOME, FAIL, PASS, XFAIL, report
 
 
 def strictly(line: str) -> dict[str, object]:

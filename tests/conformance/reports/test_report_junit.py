@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_examples import ERRORED, EVERY_OUTCOME, FAIL, NEAR_TIE, PASS, SKIPPED, XFAIL, XPASS, report
 
 from cai_conformance.reports import render_junit
 from cai_conformance.verdicts import Level, Outcome, Report
+from support_reports import ERRORED, EVERY_OUTCOME, FAIL, NEAR_TIE, PASS, SKIPPED, XFAIL, XPASS, report
 
 
 def test_a_small_report_reads_as_expected() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_examples import ERRORED, FAIL, PASS, SKIPPED, XFAIL, report
 
 from cai_conformance.reports import render_markdown
 from cai_conformance.verdicts import Difference, Level, Problem
+from support_reports import ERRORED, FAIL, PASS, SKIPPED, XFAIL, report
 
 
 def test_a_small_report_reads_as_expected() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
-from report_examples import EVERY_OUTCOME, PASS, report
 
 from cai_conformance.reports import render_jsonlines, report_schema
 from cai_conformance.verdicts import Level
+from support_reports import EVERY_OUTCOME, PASS, report
 
 Schema = dict[str, object]
 

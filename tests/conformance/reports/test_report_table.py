@@ -5,7 +5,12 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from report_examples import (
+from rich.cells import cell_len
+from rich.console import Console
+
+from cai_conformance.reports import render_table
+from cai_conformance.verdicts import Level, Outcome, Report, Verdict
+from support_reports import (
     BLOCKED,
     ERRORED,
     EVERY_OUTCOME,
@@ -17,11 +22,6 @@ from report_examples import (
     XPASS,
     report,
 )
-from rich.cells import cell_len
-from rich.console import Console
-
-from cai_conformance.reports import render_table
-from cai_conformance.verdicts import Level, Outcome, Report, Verdict
 
 LONG_ID = Verdict(
     "course.ngram::bits.the-published-digests-of-all-sixteen-steps[libm]",

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from report_examples import BLOCKED, ERRORED, FAIL, NEAR_TIE, PASS, SKIPPED, XFAIL, XPASS, report
 
 from cai_conformance.reports.words import by_suite, counted, counts_sentence, exit_meaning, local_id, sentence
 from cai_conformance.verdicts import Level, Outcome, Report, Verdict
+from support_reports import BLOCKED, ERRORED, FAIL, NEAR_TIE, PASS, SKIPPED, XFAIL, XPASS, report
 
 
 @pytest.mark.parametrize(
