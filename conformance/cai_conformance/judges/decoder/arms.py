@@ -41,6 +41,10 @@ def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
     records = trace.of_arm(arm)
     if not records:
         return Finding.skipped(f"the trace has no arm {arm}", case=arm)
+    for whole in trace.of_arm("full"):
+        if (arm, whole.integer("prompt")) not in trace.decodes:
+            prompt = whole.get("prompt")
+            return Finding.failed(f"DECODE arm={arm} prompt={prompt}: missing, but arm full has it", case=arm)
     tokens = 0
     for record in records:
         full = trace.decodes.get(("full", record.integer("prompt")))

@@ -26,7 +26,7 @@ def judge_caches(evidence: Evidence) -> tuple[Finding, ...]:
     records = evidence.main.all("CACHE")
     for record in records:
         layer = record.integer("layer")
-        if layer >= len(trace.mixers):
+        if not 0 <= layer < len(trace.mixers):
             return (Finding.failed(f"{record.label}: the model has {len(trace.mixers)} layers"),)
         wanted = expected_cache(trace, trace.mixers[layer], record)
         for field in ("floats", "slack", "allocated", "formula"):

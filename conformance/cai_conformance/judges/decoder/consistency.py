@@ -36,13 +36,16 @@ def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
     losses = evidence.main.all("LOSS")
     before, after = losses[0].real("validation"), losses[-1].real("validation")
     least = LEAST_FALL if evidence.question.request.profile == "golden" else 0.0
-    if not (isfinite(after) and after <= before * (1.0 - least) and after < before):
+    if not (isfinite(before) and 0.0 <= after <= before * (1.0 - least) and after < before):
         return (Finding.failed(f"LOSS, field validation: {before:.6f} before training, {after:.6f} after it"),)
     return (Finding.passed(f"validation loss fell by {100.0 * (1.0 - after / before):.1f} %"),)
 
 
 def _config(trace: DecodeTrace) -> Iterator[str]:
-    if trace.size("width") % trace.size("heads"):
+    for field in ("context", "width", "heads", "feed_forward", "futures", "chunk", "block"):
+        if trace.size(field) < 1:
+            yield f"CONFIG, field {field}: {trace.size(field)} is not positive"
+    if trace.size("heads") > 0 and trace.size("width") % trace.size("heads"):
         yield f"CONFIG, field heads: {trace.size('heads')} do not divide a width of {trace.size('width')}"
     made = 258 + trace.size("merges")
     if trace.size("vocabulary") != made:

@@ -44,7 +44,8 @@ def judge_identical_drafts(evidence: Evidence) -> tuple[Finding, ...]:
         mine, theirs = ([_counts(record) for record in records] for records in (passes, other))
         if mine != theirs:
             place = next(
-                (n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), len(theirs)
+                (n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]),
+                min(len(mine), len(theirs)),
             )
             return (Finding.failed(f"DRAFT arm=mtp-cached prompt={prompt} pass={place}: other counters than mtp-full"),)
         checked += len(mine)
@@ -110,4 +111,5 @@ def _prefill(trace: DecodeTrace, arm: str, prompt: int) -> int:
     if arm in ("full", "mtp-full"):
         return 0
     chunk = 1 if arm in ONE_TOKEN_PREFILL else trace.size("chunk")
-    return -(-(prompt - 1) // chunk)
+    # A chunk below 1 is a contradiction of CONFIG, which another judge reports.
+    return -(-(prompt - 1) // max(1, chunk))

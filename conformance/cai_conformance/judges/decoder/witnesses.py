@@ -8,6 +8,7 @@ really have left a window.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from cai_conformance.judges.decoder.reading import DecodeTrace
 from cai_conformance.judges.evidence import Evidence
@@ -66,22 +67,28 @@ def _acceptance(trace: DecodeTrace) -> tuple[list[str], str]:
         for record in passes
         if record.integer("proposed") == block
     }
-    missing = sorted(set(range(block + 1)) - met)
-    problems = [f"DRAFT arm=scripted: no full block had {length} accepted" for length in missing]
+    # A trace may state any block, so that lengths are looked for one by one, up to the first that is missing.
+    missing = next((length for length in range(block + 1) if length not in met), None)
+    problems = [] if missing is None else [f"DRAFT arm=scripted: no full block had {missing} accepted"]
     return problems, f"accepted lengths 0…{block} all occurred"
 
 
 def _stops(trace: DecodeTrace) -> tuple[list[str], str]:
-    offsets = [f"scripted.eos-{offset}" for offset in range(trace.size("block") + 1)]
-    budgets = [f"scripted.budget-{budget}" for budget in BUDGETS]
-    problems = [f"DECODE: no arm {arm}" for arm in (*offsets, *budgets) if not trace.of_arm(arm)]
-    problems += list(_wrong_offsets(trace, offsets))
-    return problems, f"a stop at each of {len(offsets)} offsets, and budgets 1…{BUDGETS[-1]}"
+    block = trace.size("block")
+    offsets = (f"scripted.eos-{offset}" for offset in range(block + 1))
+    budgets = (f"scripted.budget-{budget}" for budget in BUDGETS)
+    met = {arm for arm, _ in trace.decodes}
+    missing = next((arm for arm in chain(offsets, budgets) if arm not in met), None)
+    if missing is not None:
+        return [f"DECODE: no arm {missing}"], ""
+    problems = list(_wrong_offsets(trace, block))
+    return problems, f"a stop at each of {block + 1} offsets, and budgets 1…{BUDGETS[-1]}"
 
 
-def _wrong_offsets(trace: DecodeTrace, arms: list[str]) -> Iterator[str]:
+def _wrong_offsets(trace: DecodeTrace, block: int) -> Iterator[str]:
     """Yield the arms whose stop did not stand at the offset that they are named after."""
-    for offset, arm in enumerate(arms):
+    for offset in range(block + 1):
+        arm = f"scripted.eos-{offset}"
         for (name, prompt), passes in trace.drafts.items():
             if name == arm and passes and passes[-1].integer("committed") != offset + 1:
                 yield f"DRAFT arm={arm} prompt={prompt}: the stop stood at offset {passes[-1].integer('committed') - 1}"

@@ -10,6 +10,7 @@ from safetensors.numpy import save
 from cai_conformance.backends.decoder.edges import DecoderSetting, answer
 from cai_conformance.backends.decoder.plan import Phase, sizes_for
 from cai_conformance.backends.decoder.training import prepare, train_models
+from cai_conformance.stories.errors import NoStories
 from cai_conformance.suites.decoder.cases import decoder_cases
 from cai_conformance.suites.rounding import exact_everywhere
 from cai_conformance.suites.suite import GoldenFiles, SuiteInput
@@ -30,6 +31,9 @@ def foreign_stories(phase: Phase, stories: bytes) -> SuiteInput:
     Raises:
         FixtureError, InputError: the suite cannot be run on them, so that no backend is blamed for what the user gave.
     """
+    if not stories:
+        # No bytes would mean the generated stories.
+        raise NoStories
     prepare(sizes_for(phase, "foreign", 0), stories)
     return SuiteInput(stories, b"", "foreign")
 
