@@ -23,6 +23,7 @@ COMMANDS = (
     ("trace",),
     ("verify",),
     ("diff",),
+    ("published",),
     ("doctor",),
     ("golden",),
     ("golden", "status"),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, run, trace
+from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, published, run, trace
 from cai_conform.failures import Commands, explain_refusal
 from cai_conform.terminal import prepare_streams
 
@@ -29,6 +29,7 @@ app.command("explain")(catalogue.explain)
 app.command("trace")(trace.trace)
 app.command("verify")(compare.verify)
 app.command("diff")(compare.diff)
+app.command("published")(published.published)
 app.add_typer(golden.app, name="golden")
 app.add_typer(arithmetic.app, name="arithmetic")
 app.add_typer(backends.app, name="backends")
