@@ -108,7 +108,8 @@ def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
             good_stop = stop in ("limit", "eos")
         else:
             # The stop id is the last one generated: it has to be its first occurrence.
-            expected = truth[: truth.index(ids[-1]) + 1] if ids and ids[-1] in truth else []
+            end = truth.index(ids[-1]) + 1 if ids and ids[-1] in truth else len(truth)
+            expected = truth[:end]
             good_stop = stop == "eos"
         if ids != expected:
             shown = f"expected {expected}, found {ids}"

@@ -14,6 +14,9 @@ from cai_conformance.trace.records import Record, Trace
 LEAST_FALL = 0.3
 """The validation loss has to end at least this part below where it began."""
 
+PRINTED = 1.6e-6
+"""What rounding to six decimals may make of a difference: half a unit of each of three numbers."""
+
 
 def judge_decode_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
@@ -68,6 +71,9 @@ def _losses(trace: Trace) -> Iterator[str]:
     for field, record in (("initial_validation", losses[0]), ("final_validation", losses[-1])):
         if result.get(field) != record.get("validation"):
             yield f"RESULT, field {field}: {result.get(field)}, but {record.label} has {record.get('validation')}"
+    fallen = result.real("initial_validation") - result.real("final_validation")
+    if isfinite(fallen) and not abs(fallen - result.real("improvement")) <= PRINTED:
+        yield f"RESULT, field improvement: {result.get('improvement')}, but the losses differ by {format_real(fallen)}"
     for record in losses:
         bits = trace.find("BITS", step=record.get("step"))
         for field in ("train", "validation"):
