@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -83,3 +84,21 @@ def accept(reason: Reason, suites: options.Suites = None) -> None:
         print(f"{entry.suite}: accepted as change {entry.sequence} ({files})")
     if not entries:
         say("cai-conform: no change, nothing written")
+
+
+@app.command()
+def settings(suites: options.Suites = None, jobs: options.Jobs = None) -> None:
+    """Record the suites under other BLAS kernels, threads, SIMD levels and C libraries. Exit code 1 on a change."""
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.portability import check_portability, settings_table
+    from cai_conformance.suites import find_suites
+
+    chosen = find_suites(suites or [])
+    results = []
+    with progress("recording under other settings", len(chosen) * len(settings_table())) as advance:
+        for result in check_portability(chosen, GoldenStore(locate()), jobs or os.cpu_count() or 1):
+            advance(result.setting)
+            results.append(result)
+    for result in results:
+        print(f"{result.suite}: {result.setting}: {'same bytes' if result.same else 'OTHER BYTES'}")
+    raise typer.Exit(0 if all(result.same for result in results) else 1)

@@ -26,7 +26,8 @@ class Sizes:
     """Everything that a suite's trace states in CONFIG, besides the model's wiring.
 
     Attributes:
-        merges: requested byte-pair merges; the vocabulary has 258 more ids.
+        merges: requested byte-pair merges; with bytes and control ids they make 258 more.
+        vocabulary: how many ids the models know, at least as many as the tokenizer makes; None for as many.
         merge_stories: how many training stories the merges are learned on.
         context: the longest sequence.
         width, heads, feed_forward: of the decoder.
@@ -44,6 +45,7 @@ class Sizes:
     """
 
     merges: int
+    vocabulary: int | None
     merge_stories: int
     context: int
     width: int
@@ -82,6 +84,7 @@ class Sizes:
 
 GOLDEN_SIZES: Final = Sizes(
     merges=62,
+    vocabulary=None,
     merge_stories=24,
     context=48,
     width=24,
@@ -115,8 +118,10 @@ GOLDEN_SIZES: Final = Sizes(
 
 PUBLISHED_SIZES: Final = replace(
     GOLDEN_SIZES,
-    merges=2742,
-    merge_stories=400,
+    # Generated stories would shrink to a dozen tokens under 2,742 merges, so most of the published ids stay unused.
+    merges=262,
+    vocabulary=3000,
+    merge_stories=100,
     width=128,
     heads=8,
     feed_forward=512,
@@ -126,7 +131,7 @@ PUBLISHED_SIZES: Final = replace(
     channels_per_group=16,
     draft_width=64,
     draft_hidden=256,
-    stories=1200,
+    stories=800,
     validation_every=20,
     batch=32,
     evaluation_batch=30,

@@ -17,6 +17,7 @@ from cai_conformance.trace.formatting import (
 from cai_conformance.trace.records import Record
 from cai_reference.arithmetic import sha256_of
 from cai_reference.models.registry import parameter_count, weight_count
+from cai_reference.text.tokenizer import CONTENT_OFFSET
 
 MIXER_NAMES = {"a": "attention", "w": "window attention", "l": "latent attention", "s": "diagonal ssm"}
 
@@ -51,7 +52,7 @@ def _config(experiment: DecodeExperiment) -> Record:
     draft = experiment.trained.draft
     latent = phase.has_latent
     integers = {
-        "vocabulary": experiment.data.tokenizer.vocabulary_size,
+        "vocabulary": experiment.data.vocabulary(sizes),
         "merges": len(experiment.data.tokenizer.pairs),
         "context": sizes.context,
         "width": sizes.width,
@@ -203,7 +204,8 @@ def _generated(experiment: DecodeExperiment) -> Iterator[Record]:
     tokenizer = experiment.data.tokenizer
     for result in experiment.of_arm("full"):
         ids = result.generation.ids
-        data = tokenizer.decode_content([token for token in ids if token > 1])
+        known = range(CONTENT_OFFSET, tokenizer.vocabulary_size)
+        data = tokenizer.decode_content([token for token in ids if token in known])
         yield _record(
             "GENERATE",
             arm="full",

@@ -32,6 +32,10 @@ class StoryData:
     train_evaluation: tuple[StoryBatch, ...]
     validation_evaluation: tuple[StoryBatch, ...]
 
+    def vocabulary(self, sizes: Sizes) -> int:
+        """Return how many ids the models know."""
+        return max(self.tokenizer.vocabulary_size, sizes.vocabulary or 0)
+
     def prompts(self, sizes: Sizes) -> tuple[Story, ...]:
         """Return the first tokens of the first validation stories, in order."""
         return tuple(story[: sizes.prompt_tokens] for story in self.validation[: sizes.prompts])
@@ -99,7 +103,7 @@ def train_models(phase: Phase, sizes: Sizes, data: StoryData, arithmetic: Arithm
     Raises:
         FixtureError: stage Model or Training.
     """
-    vocabulary = data.tokenizer.vocabulary_size
+    vocabulary = data.vocabulary(sizes)
     try:
         model = Decoder.initialize(phase.decoder(sizes, vocabulary), SplitMix64(sizes.init_seed))
         steps = train_one(model, sizes, data, arithmetic)
@@ -133,7 +137,7 @@ def first_steps_replay(phase: Phase, sizes: Sizes, data: StoryData, arithmetic: 
     """Take the first steps twice from scratch, and tell whether all parameters end with the same bits."""
     digests: list[str] = []
     for _ in range(2):
-        configuration = phase.decoder(sizes, data.tokenizer.vocabulary_size)
+        configuration = phase.decoder(sizes, data.vocabulary(sizes))
         model = Decoder.initialize(configuration, SplitMix64(sizes.init_seed))
         training = DecoderTraining(data.batches[:steps], (), (), frozenset(), sizes.clip)
         for _step in training.run(model, optimizer_for(model, sizes), arithmetic):
