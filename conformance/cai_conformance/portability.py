@@ -1,8 +1,8 @@
 """Goldens under other settings: BLAS kernels, thread counts, SIMD levels, C library variants.
 
 The bytes must not change. Settings are environment variables, so each suite is recorded anew in a process of its own
-for each of them. A setting that this machine does not know (another processor, another C library) has no effect, and proves
-nothing.
+for each of them. A setting that this machine does not know (another processor, another C library) has no effect, and
+proves nothing.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_other_bytes_are_told_with_their_setting(
 
     monkeypatch.setattr(ReferenceBackend, "trace_under", answer)
     done = invoke("golden", "settings", "ngram")
-    lines = done.stdout.splitlines()
-    assert exit_code == done.exit_code
+    lines = done.out.splitlines()
+    assert exit_code == done.code
     assert len(settings_table()) == len(lines)
     assert 2 * len(changed) == sum(line.endswith("OTHER BYTES") for line in lines)
