@@ -123,7 +123,7 @@ def test_both_multi_token_arms_make_the_same_passes() -> None:
 def test_caches_grow_by_their_formula(arm: str) -> None:
     """Layers of the hybrid: a state of d floats, 2·H·(w + r) or L + r floats a token, a state again."""
     row = 2 * (12 + 2 * 2) if arm == "cached" else 3 + 2
-    expected = [(layer, prefix, 12 if layer != 1 else row * prefix) for prefix in (3, 8, 17) for layer in range(3)]
+    expected = [(layer, prefix, 12 if layer != 1 else row * prefix) for prefix in (3, 8, 15) for layer in range(3)]
     counts = [count for count in tiny("cai.hybrid").caches if count.arm == arm]
     assert expected == [(count.layer, count.prefix, count.accounting.floats) for count in counts]
 
@@ -209,7 +209,7 @@ def test_a_session_that_is_cut_back_inexactly_is_found_out(
 
     monkeypatch.setattr(Session, "truncate", truncating)
     monkeypatch.setattr(Session, "feed", feeding)
-    assert expected is check_rollback(bench_of("cai.local-global"), range(2, 18))
+    assert expected is check_rollback(bench_of("cai.local-global"), range(2, 16))
 
 
 def test_a_session_that_honours_a_cut_too_deep_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +223,8 @@ def test_a_session_that_honours_a_cut_too_deep_is_wrong(monkeypatch: pytest.Monk
             return
 
     monkeypatch.setattr(Session, "truncate", lenient)
-    assert Rollback.WRONG is check_rollback(bench_of("cai.local-global"), range(2, 18))
-    assert Rollback.EXACT is check_rollback(bench_of("cai.kv-cache"), range(2, 18)), "nothing is too deep there"
+    assert Rollback.WRONG is check_rollback(bench_of("cai.local-global"), range(2, 16))
+    assert Rollback.EXACT is check_rollback(bench_of("cai.kv-cache"), range(2, 16)), "nothing is too deep there"
 
 
 # ── small laws ───────────────────────────────────────────────────────────────────────────────────────────────────────
