@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,13 @@ from cai_conformance.goldens import Golden, GoldenStore
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
 from cai_conformance.stories import MAXIMUM_STORY_BYTES
-from cai_conformance.suites.errors import IncompleteInput, InputTooLarge, InputUnreadable, UnknownProfile
+from cai_conformance.suites.errors import (
+    IncompleteInput,
+    InputTooLarge,
+    InputUnreadable,
+    UnknownProfile,
+    UnusedInput,
+)
 from cai_conformance.suites.suite import Suite, SuiteInput
 from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
@@ -74,6 +81,19 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
     golden = accepted_trace(accepted)
     own = profile == "golden" and not options.examples
     return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None)
+
+
+def check_used(suites: Sequence[Suite], options: Options) -> None:
+    """Refuse a file that none of the chosen suites can use, rather than ignore it.
+
+    Raises:
+        UnusedInput: a corpus or split for decode suites only, or stories for none of them.
+    """
+    names = ", ".join(suite.identifier for suite in suites)
+    given = {"--corpus": options.corpus, "--splits": options.splits, "--stories": options.stories}
+    for option, path in given.items():
+        if path is not None and not any(suite.takes_stories == (option == "--stories") for suite in suites):
+            raise UnusedInput(option, names)
 
 
 def accepted_trace(golden: Golden) -> Trace:

@@ -28,7 +28,7 @@ def report_of(suite: Suite, backend: Backend, request: TraceRequest) -> bytes:
         FixtureError: the experiment stopped.
     """
     if backend.name != "reference" or suite.identifier != "course.ngram":
-        raise NotOffered(backend.name, f"a report of {suite.identifier}", "only the reference prints the n-gram's")
+        raise NotOffered(backend.name, f"a report of {suite.identifier}", "the reference has one of course.ngram only")
     from cai_conformance.backends.ngram.experiment import run_experiment
     from cai_conformance.backends.ngram.report import report_text
 

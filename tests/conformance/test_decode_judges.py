@@ -132,43 +132,43 @@ def test_the_golden_passes_whatever_a_trace_can_show(suite: str) -> None:
     nothing_to_stop_like=Fault(
         KV,
         without("DECODE|arm=full|prompt=0|"),
-        "spec.budget[scripted.budget-2]",
+        "spec.budget[2]",
         "DECODE arm=scripted.budget-2 prompt=0: there is no arm full for this prompt",
     ),
     beyond_the_budget=Fault(
         KV,
         items(BUDGET, "ids", lambda ids: [*ids, "7"]),
-        "spec.budget[scripted.budget-2]",
+        "spec.budget[2]",
         "DECODE arm=scripted.budget-2 prompt=0, field ids: expected [312, 294], found [312, 294, 7]",
     ),
     other_stop=Fault(
         KV,
         field(BUDGET, "stop", "context-limit"),
-        "spec.budget[scripted.budget-2]",
+        "spec.budget[2]",
         "DECODE arm=scripted.budget-2 prompt=0, field stop: context-limit",
     ),
     past_the_stop_id=Fault(
         KV,
         items(EOS, "ids", lambda ids: [*ids, ids[-1]]),
-        "spec.eos[scripted.eos-2]",
+        "spec.eos[2]",
         "DECODE arm=scripted.eos-2 prompt=0, field ids: expected [312, 294, 114], found [312, 294, 114, 114]",
     ),
     other_token_behind=Fault(
         KV,
         items(EOS, "ids", lambda ids: [*ids, "7"]),
-        "spec.eos[scripted.eos-2]",
+        "spec.eos[2]",
         "DECODE arm=scripted.eos-2 prompt=0, field ids: expected [312, 294, 114, ",
     ),
     nothing_generated=Fault(
         KV,
         field(EOS, "ids", "[]"),
-        "spec.eos[scripted.eos-2]",
+        "spec.eos[2]",
         "DECODE arm=scripted.eos-2 prompt=0, field ids: expected [312, 294, 114, ",
     ),
     limit_at_the_stop_id=Fault(
         KV,
         field(EOS, "stop", "limit"),
-        "spec.eos[scripted.eos-2]",
+        "spec.eos[2]",
         "DECODE arm=scripted.eos-2 prompt=0, field stop: limit",
     ),
 )
@@ -180,8 +180,8 @@ def test_an_arm_that_generates_something_else_fails(fault: Fault) -> None:
 
 @named(
     chunked=Fault(KV, without("DECODE|arm=chunked|"), "kv.inc[chunked]", "the trace has no arm chunked"),
-    budget=Fault(KV, without(BUDGET), "spec.budget[scripted.budget-2]", "the trace has no arm scripted.budget-2"),
-    eos=Fault(KV, without(EOS), "spec.eos[scripted.eos-2]", "the trace has no arm scripted.eos-2"),
+    budget=Fault(KV, without(BUDGET), "spec.budget[2]", "the trace has no arm scripted.budget-2"),
+    eos=Fault(KV, without(EOS), "spec.eos[2]", "the trace has no arm scripted.eos-2"),
     mtp=Fault(MULTI, without("DRAFT|arm=mtp-full|"), "spec.cache", "the trace has no passes of mtp-full"),
     self=Fault(SPECULATIVE, without("DRAFT|arm=self-draft|"), "spec.self", "the trace has no arm self-draft"),
 )

@@ -94,6 +94,16 @@ class InputTooLarge(InputError):
 
 
 @dataclass(eq=False)
+class UnusedInput(InputError):
+    """A file was given that none of the chosen suites can use."""
+
+    template = "{option} is of no use to {suites}"
+    hint = "cai-conform list"
+    option: str
+    suites: str
+
+
+@dataclass(eq=False)
 class IncompleteInput(InputError):
     """A corpus was given without its manifest, or the other way round."""
 

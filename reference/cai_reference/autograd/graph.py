@@ -94,7 +94,8 @@ class Parameter(Variable):
     __slots__ = ("_gradient", "name")
 
     def __init__(self, name: str, value: Array) -> None:
-        super().__init__(_finite_leaf(name, value), name)
+        # A copy: whoever made the values may go on writing to them.
+        super().__init__(_finite_leaf(name, value).copy(), name)
         self.name = name
         self._gradient = _frozen(np.zeros(self.shape))
 
@@ -125,7 +126,7 @@ class Parameter(Variable):
         """
         if value.shape != self.shape:
             raise AssignedShapeMismatch(self.name, self.shape, value.shape)
-        self.value = _frozen(_finite_leaf(self.name, value))
+        self.value = _frozen(_finite_leaf(self.name, value).copy())
         self.revision += 1
 
 

@@ -54,7 +54,7 @@ def run(
     from cai_conformance.expectations import Expectations as NoExpectations
     from cai_conformance.expectations import apply_expectations, load_expectations
     from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, question_for
+    from cai_conformance.questions import Options, check_used, question_for
     from cai_conformance.runner import SuiteRun
     from cai_conformance.suites import all_check_ids, find_suites
 
@@ -65,6 +65,7 @@ def run(
     subject = find_backend(backend, isolated=workers > 1)
     store = GoldenStore(locate())
     wanted = Options(arithmetic, corpus, splits, stories=stories)
+    check_used(chosen, wanted)
     runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
     verdicts = judged(runs, subject, expression, workers)
     report = make_report(subject.name, runs, apply_expectations(verdicts, expected, all_check_ids()), required=level)

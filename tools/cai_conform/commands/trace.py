@@ -21,13 +21,14 @@ def trace(
     """Print the trace of a suite: all of it, its body only, or the learner's report."""
     from cai_conformance.backends.asking import ask
     from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, question_for
+    from cai_conformance.questions import Options, check_used, question_for
     from cai_conformance.suites import find_suite
     from cai_conformance.views import body_of, report_of
 
     found = find_suite(suite)
     subject = find_backend(backend)
     wanted = Options(arithmetic, corpus, splits, profile, stories, examples)
+    check_used([found], wanted)
     question = question_for(found, GoldenStore(locate()), wanted)
     with progress(f"{subject.name}: {found.identifier}"):
         if view is options.ViewChoice.REPORT:

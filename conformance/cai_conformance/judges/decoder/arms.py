@@ -6,6 +6,9 @@ Tokens have to be equal in every arithmetic. Where bits mean something the logit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from cai_conformance.judges.decoder.reading import DecodeTrace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
@@ -27,12 +30,12 @@ def arms_equal(*arms: str) -> Judge:
     return judge
 
 
-def arms_stopped(*arms: str) -> Judge:
-    """Return a judge over arms that stop early, by a budget or at a stop id, one finding an arm."""
+def arms_stopped(kind: str, numbers: Sequence[int]) -> Judge:
+    """Return a judge over the arms `kind-N`, which stop early by a budget or at a stop id, one finding a number."""
 
     def judge(evidence: Evidence) -> tuple[Finding, ...]:
         trace = DecodeTrace(evidence.main)
-        return tuple(_judge_stopped(trace, arm) for arm in arms)
+        return tuple(replace(_judge_stopped(trace, f"{kind}-{number}"), case=str(number)) for number in numbers)
 
     return judge
 
@@ -96,12 +99,12 @@ def _margin(full: Record, difference: Difference) -> str:
 def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
     records = trace.of_arm(arm)
     if not records:
-        return Finding.skipped(f"the trace has no arm {arm}", case=arm)
+        return Finding.skipped(f"the trace has no arm {arm}")
     kind, _, number = arm.rpartition("-")
     for record in records:
         full = trace.decodes.get(("full", record.integer("prompt")))
         if full is None:
-            return Finding.failed(f"{record.label}: there is no arm full for this prompt", case=arm)
+            return Finding.failed(f"{record.label}: there is no arm full for this prompt")
         truth, ids, stop = full.integers("ids"), record.integers("ids"), record.get("stop")
         if kind.endswith("budget"):
             expected = truth[: int(number)]
@@ -114,7 +117,7 @@ def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
         if ids != expected:
             shown = f"expected {expected}, found {ids}"
             difference = Difference(Problem.VALUE, record.label, "ids", None, str(expected), str(ids))
-            return Finding.failed(f"{record.label}, field ids: {shown}", (difference,), case=arm)
+            return Finding.failed(f"{record.label}, field ids: {shown}", (difference,))
         if not good_stop:
-            return Finding.failed(f"{record.label}, field stop: {stop}", case=arm)
-    return Finding.passed(f"stopped where it should over {counted(len(records), 'prompt')}", case=arm)
+            return Finding.failed(f"{record.label}, field stop: {stop}")
+    return Finding.passed(f"stopped where it should over {counted(len(records), 'prompt')}")

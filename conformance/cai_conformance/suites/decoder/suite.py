@@ -140,8 +140,9 @@ def _arm_checks(phase: Phase) -> tuple[Check, ...]:
     def equal(name: str, level: Level, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
         return Check(name, level, summary, explanation, arms_equal(*arms), arms, requires=("trace.format",))
 
-    def stopped(name: str, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
-        return Check(name, Level.I3, summary, explanation, arms_stopped(*arms), arms, requires=("trace.format",))
+    def stopped(name: str, kind: str, numbers: range, summary: str, explanation: str) -> Check:
+        judge, cases = arms_stopped(kind, numbers), tuple(map(str, numbers))
+        return Check(name, Level.I3, summary, explanation, judge, cases, requires=("trace.format",))
 
     speculative: tuple[str, ...] = ("scripted",)
     speculative += ("mtp-full", "mtp-cached") if phase.futures else ()
@@ -191,13 +192,15 @@ def _arm_checks(phase: Phase) -> tuple[Check, ...]:
         ),
         stopped(
             "spec.budget",
-            tuple(f"scripted.budget-{budget}" for budget in BUDGETS),
+            "scripted.budget",
+            BUDGETS,
             "no block exceeds the budget",
             "Budgets of 1 to 5 tokens, smaller and larger than a block.",
         ),
         stopped(
             "spec.eos",
-            tuple(f"scripted.eos-{offset}" for offset in range(sizes_for(phase, "golden", 0).block + 1)),
+            "scripted.eos",
+            range(sizes_for(phase, "golden", 0).block + 1),
             "a stop inside a block ends the generation there",
             "A stop id at each offset of a block of right guesses.",
         ),
