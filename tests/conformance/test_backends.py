@@ -53,6 +53,7 @@ def test_a_request_survives_the_way_to_another_process(names: tuple[str, ...], d
 class TestReference:
     """The NumPy reference as a backend."""
 
+    @pytest.mark.exhaustive
     def test_it_answers_with_the_golden(self) -> None:
         """In `strict/1`, on the suite's own input, its trace is the accepted one."""
         assert golden_bytes() == ReferenceBackend().trace(question().request)

@@ -22,7 +22,7 @@ from support_decode_traces import golden_of, question_about, verdicts_on
 VECTOR_CHECKS = {"fwd.oracle", "kv.split", "gen.given", "smp.tie"}
 
 
-@pytest.mark.parametrize("suite", ["cai.multi-token", "cai.hybrid"])
+@pytest.mark.parametrize("suite", ["cai.multi-token", pytest.param("cai.hybrid", marks=pytest.mark.exhaustive)])
 def test_the_reference_answers_every_case(suite: str) -> None:
     """Between them the two suites have all arms; each answer is the one right answer, in the order of the file."""
     asked = question_about(suite)

@@ -25,6 +25,7 @@ def test_the_table_has_what_the_suites_promise() -> None:
     assert {"Prescott", "Nehalem", "Sandybridge", "Haswell", "SkylakeX"} == kernels
 
 
+@pytest.mark.exhaustive
 def test_settings_reach_the_process_and_the_bytes_stay() -> None:
     """One setting, for real: the golden of the n-gram."""
     suite, store = find_suites(["ngram"])[0], GoldenStore(locate())

@@ -73,6 +73,7 @@ def test_the_published_demo(figures: tuple[Figure, ...]) -> None:
     assert [48, 48, 80, 8, 12] == [figure.counted for figure in figures if figure.source == LATENT_DEMO]
 
 
+@pytest.mark.exhaustive
 def test_another_window_is_seen_where_a_window_counts() -> None:
     """11 tokens instead of 12; feed-forward layers of another width change no cache."""
     figures = tuple(cache_figures(Models(replace(PUBLISHED_SIZES, window=11, feed_forward=1))))

@@ -11,6 +11,7 @@ from cai_conformance.verdicts import Level, Outcome, Verdict
 from support_traces import SUITE, question
 
 
+@pytest.mark.exhaustive
 def test_a_checked_candidate_is_what_was_accepted() -> None:
     """Recording again gives the golden: files, versions, command and count."""
     candidate = propose_checked(SUITE)

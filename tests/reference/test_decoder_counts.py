@@ -52,6 +52,7 @@ def made(sizes: DecoderConfiguration | DraftConfiguration, generator: SplitMix64
     return Decoder.initialize(sizes, generator).parameters
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("sizes", "weights", "biases"), PHASES.values(), ids=PHASES)
 def test_the_published_totals(sizes: DecoderConfiguration | DraftConfiguration, weights: int, biases: int) -> None:
     """Counted on a model that is really made, at the published size."""

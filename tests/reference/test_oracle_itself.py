@@ -300,6 +300,7 @@ def test_published_corpus_gives_the_published_merges_and_lengths() -> None:
     assert (len(scored("train")), len(scored("validation"))) == (1836, 467)
 
 
+@pytest.mark.exhaustive
 @needs_corpus
 def test_published_run_is_reproduced_up_to_rounding() -> None:
     """Losses, first gradients and the greedy continuation agree on any C library."""

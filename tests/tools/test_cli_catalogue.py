@@ -65,9 +65,11 @@ class TestList:
 class TestExplain:
     """What it means."""
 
-    @pytest.mark.parametrize("name", dict.fromkeys([*SUITE.check_ids(), *(suite.check_ids()[0] for suite in SUITES)]))
+    @pytest.mark.parametrize(
+        "name", dict.fromkeys([*SUITE.check_ids()[::5], *(suite.check_ids()[0] for suite in SUITES)])
+    )
     def test_every_check_can_be_explained(self, name: str) -> None:
-        """By the id that a report prints; a case says what it catches."""
+        """By the id that a report prints; a case says what it catches. Every fifth stands for all."""
         result = invoke("explain", name)
         assert (0, "") == (result.code, result.err)
         assert result.out.startswith(name.partition("[")[0] + ", level ")

@@ -36,6 +36,7 @@ def test_exit_codes_are_those_of_the_process() -> None:
     assert (2, b"", 1) == (broken.returncode, broken.stdout, broken.stderr.count(b"\n"))
 
 
+@pytest.mark.exhaustive
 def test_a_module_beside_the_user_is_a_backend(tmp_path: Path) -> None:
     """It need not be installed; what it prints on import goes to standard error."""
     (tmp_path / "mine.py").write_text(
@@ -55,7 +56,8 @@ def test_a_module_beside_the_user_is_a_backend(tmp_path: Path) -> None:
 class TestStreams:
     """What shells do to standard streams."""
 
-    @pytest.mark.parametrize("options", [(), ("-f", "table")], ids=" ".join)
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("options", [(), pytest.param(("-f", "table"), marks=pytest.mark.exhaustive)], ids=str)
     def test_a_reader_that_left_is_no_fault(self, tmp_path: Path, options: tuple[str, ...]) -> None:
         """The exit code of a program that SIGPIPE ended, not that of a backend that fails, and not a word."""
         path = tmp_path / "trace.txt"
@@ -63,31 +65,36 @@ class TestStreams:
         done = shell('{ "$@"; echo $? >&2; } | true', "verify", path, *options)
         assert [b"141"] == done.stderr.splitlines()
 
+    @pytest.mark.exhaustive
     def test_a_closed_standard_input_is_told(self) -> None:
         """A sentence, exit code 2."""
         done = shell('"$@" <&-', "verify", "-")
         assert (2, b"") == (done.returncode, done.stdout)
         assert b"cai-conform: '-' cannot be read: standard input is closed\n" == done.stderr
 
+    @pytest.mark.exhaustive
     def test_closed_outputs_leave_the_exit_code(self) -> None:
         """There is nobody to tell, and messages never land among results."""
         silent = shell('"$@" 2>&-', "list", "nothing")
         assert (2, b"") == (silent.returncode, silent.stdout)
         assert 0 == shell('"$@" >&-', "list").returncode
 
+    @pytest.mark.exhaustive
     @FULL
-    @pytest.mark.parametrize("arguments", [("list",), ("--version",)])
+    @pytest.mark.parametrize("arguments", [("list",), pytest.param(("--version",), marks=pytest.mark.exhaustive)])
     def test_a_full_disk_is_told(self, arguments: tuple[str, ...]) -> None:
         """One sentence, exit code 2."""
         done = shell('"$@" >/dev/full', *arguments)
         assert 2 == done.returncode
         assert b"cai-conform: the operating system refuses: No space left on device\n" == done.stderr
 
+    @pytest.mark.exhaustive
     @FULL
     def test_a_full_standard_error_leaves_the_exit_code(self) -> None:
         """The sentence is lost, the code is not."""
         assert 2 == shell('"$@" 2>/dev/full', "list", "nothing").returncode
 
+    @pytest.mark.exhaustive
     def test_a_narrow_encoding_gets_escapes(self) -> None:
         """Explanations hold signs that ASCII has not."""
         wide = invoke("explain", "ngram::data.order").out

@@ -36,6 +36,7 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.exhaustive
 def test_every_figure_is_equal() -> None:
     """On the real models, in a pipe; exit code 0, nothing on standard error."""
     result = invoke("published")

@@ -80,6 +80,7 @@ def project(tmp_path: Path, store: GoldenStore) -> Project:
 ONE, TWO = b"LOSS|value=one\r\n", b"LOSS|value=two\r\n"
 
 
+@pytest.mark.exhaustive
 def test_update_with_a_reason_under_two_workers(project: Project) -> None:
     """Changed and new goldens land with manifest and ledger; an unused one is neither reported nor deleted."""
     project.record(s_one="two", s_two="one", s_new="two")
@@ -97,6 +98,7 @@ def test_update_with_a_reason_under_two_workers(project: Project) -> None:
     assert "unused" not in again.stdout
 
 
+@pytest.mark.exhaustive
 def test_plain_run_detects_a_changed_trace(project: Project) -> None:
     """Without the option a difference fails, is shown, and changes nothing."""
     project.record(s_one="two", s_two="one")
@@ -109,10 +111,13 @@ def test_plain_run_detects_a_changed_trace(project: Project) -> None:
     assert before == project.told()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("arguments", "variables", "sentence"),
     [
-        (["--snapshot-update", "-n", "2"], {}, "A golden changes only with a reason"),
+        pytest.param(
+            ["--snapshot-update", "-n", "2"], {}, "A golden changes only with a reason", marks=pytest.mark.exhaustive
+        ),
         (["--snapshot-update-new-only", "--snapshot-reason", "x"], {"CI": "true"}, "CI never writes a golden"),
     ],
     ids=["reason", "ci"],
@@ -129,6 +134,7 @@ def test_update_is_refused_before_any_test(
     assert before == project.told()
 
 
+@pytest.mark.exhaustive
 def test_damaged_golden_is_reported_and_never_updated(project: Project) -> None:
     """A trace that nobody accepted fails the test that reads it, with the sentence of the store, and stays."""
     project.record(s_one="two")
@@ -141,6 +147,7 @@ def test_damaged_golden_is_reported_and_never_updated(project: Project) -> None:
     assert 3 == len(project.store.history())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL here")
 def test_kill_in_the_middle_of_an_update(project: Project) -> None:
     """A pytest killed right after its commit point leaves the new golden whole."""
