@@ -327,6 +327,7 @@ def test_any_history_agrees_and_reads_back(
 ) -> None:
     """After any sequence of accepts the store agrees with itself and with a plain dictionary of what was accepted."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.delenv("CI", raising=False)
     store = GoldenStore(tmp_path_factory.mktemp("golden"))
     model: dict[str, dict[str, bytes]] = {}
     for step in history:
