@@ -9,6 +9,7 @@ from cai_conformance.errors import TraceError
 from cai_conformance.goldens import Candidate, GoldenStore, review
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.finding import counted
+from cai_conformance.judges.grammar import first_difference
 from cai_conformance.questions import Options, accepted_trace, question_for
 from cai_conformance.runner import SuiteRun
 from cai_conformance.suites import SUITES, find_suite
@@ -141,13 +142,10 @@ def _is_body(trace: Trace) -> bool:
 
 
 def _first_difference(trace: Trace, store: GoldenStore) -> str:
-    """Return which record a wrong digest is about, where the golden can tell."""
-    envelope = trace.envelope
-    if envelope.profile != "golden":
-        return ""
-    golden = accepted_trace(store.read(find_suite(envelope.suite).identifier))
-    differences = compare(golden, trace, find_suite(envelope.suite).grammar)
-    return f"; first difference from the golden: {differences[0]}" if differences else ""
+    """Return which record a wrong digest is about, where the golden of the trace's suite can tell."""
+    suite = find_suite(trace.envelope.suite)
+    golden = accepted_trace(store.read(suite.identifier)) if trace.envelope.profile == "golden" else None
+    return first_difference(golden, trace, suite.grammar)
 
 
 def review_lines(store: GoldenStore, candidate: Candidate) -> list[str]:

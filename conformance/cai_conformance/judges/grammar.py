@@ -7,7 +7,8 @@ from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.errors import DigestMismatch, TraceFault
 from cai_conformance.trace.formatting import escape
-from cai_conformance.trace.records import shortened
+from cai_conformance.trace.records import Trace, shortened
+from cai_conformance.trace.schema import Grammar
 from cai_conformance.verdicts import Difference, Problem
 
 
@@ -16,7 +17,11 @@ def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
     try:
         trace = evidence.main
     except DigestMismatch as error:
-        return (Finding.failed(f"{error}{first_difference(evidence, error)}"),)
+        return (
+            Finding.failed(
+                f"{error}{first_difference(evidence.question.golden, error.trace, evidence.question.grammar)}"
+            ),
+        )
     except TraceFault as error:
         return (Finding.failed(str(error)),)
     envelope, request = trace.envelope, evidence.question.request
@@ -35,12 +40,11 @@ def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
     return (Finding.passed(f"{records}, digest {trace.records[-1].get('digest')[:15]}…"),)
 
 
-def first_difference(evidence: Evidence, error: DigestMismatch) -> str:
-    """Return which record a wrong digest is about, where the golden can tell."""
-    golden = evidence.question.golden
+def first_difference(golden: Trace | None, trace: Trace, grammar: Grammar) -> str:
+    """Return which record a wrong digest is about, where a golden can tell."""
     if golden is None:
         return ""
-    differences = compare(golden, error.trace, evidence.question.grammar)
+    differences = compare(golden, trace, grammar)
     return f"; first difference from the golden: {differences[0]}" if differences else ""
 
 
