@@ -45,6 +45,8 @@ ROOMS: Final = (
     "training",
     "decoding",
     "checkpoints",
+    "nets",
+    "legacy",
 )
 """In the order in which data flows; a room imports itself and earlier ones."""
 
