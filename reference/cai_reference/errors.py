@@ -17,9 +17,11 @@ Each room keeps its own branch beside the code that raises it::
     │   ├── NeuralNgramError     the neural n-gram
     │   └── DecoderError         decoders and drafts
     ├── TrainingError            cai_reference.training.errors
-    └── DecodingError            cai_reference.decoding.errors
-        ├── SessionError         streaming sessions
-        └── ArmError             generation
+    ├── DecodingError            cai_reference.decoding.errors
+    │   ├── SessionError         streaming sessions
+    │   └── ArmError             generation
+    ├── NetError                 cai_reference.nets.errors
+    └── LegacyError              cai_reference.legacy.errors
 
 An error carries the offending values as fields and a message made from them.
 """

@@ -1,8 +1,8 @@
 """The Mersenne Twister as the Pascal run-time library seeds and reads it.
 
 MT19937 (Matsumoto and Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom number
-generator", 1998) with the classic seeding by one 32-bit number. All randomness of the CAI NEURAL API comes from one such
-generator for the whole process; only what imitates that library draws from it.
+generator", 1998) with the classic seeding by one 32-bit number. All randomness of the CAI NEURAL API comes from one
+such generator for the whole process; only what imitates that library draws from it.
 """
 
 from __future__ import annotations
