@@ -1,0 +1,1 @@
+"""A float64 interpreter of layer graphs: forward, gradients, and a streaming session."""

@@ -1,0 +1,1 @@
+"""The layers of a net, each with its formula and its gradient (CAI NEURAL API)."""

@@ -1,0 +1,112 @@
+"""Activations, none of which has anything to learn: ReLU, signed square root, SwiGLU, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd import sigmoid
+from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+
+EXPONENT_LIMIT: Final = 4000.0
+"""Softmax clips its exponents to ±4000."""
+
+
+@dataclass(frozen=True)
+class Relu:
+    """TNNetReLU: y = max(0, x); the derivative is 1 for x ≥ 0, exactly 0 included."""
+
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Rectify."""
+        return np.maximum(inputs[0], 0.0), (inputs[0],)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """Pass where x ≥ 0."""
+        return (np.where(saved[0] >= 0.0, gradient, 0.0),), None
+
+
+@dataclass(frozen=True)
+class SignedSquareRoot:
+    """TNNetSignedSquareRoot1: y = x for |x| ≤ 1, sign(x) · √|x| beyond."""
+
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Take the root of what is larger than 1."""
+        (x,) = inputs
+        size = np.abs(x)
+        return np.where(size <= 1.0, x, np.copysign(np.sqrt(size), x)), (x,)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """The derivative is 1 within ±1, and 1 / (2 √|x|) beyond."""
+        size = np.maximum(np.abs(saved[0]), 1.0)
+        return (np.where(size <= 1.0, gradient, gradient / (2.0 * np.sqrt(size))),), None
+
+
+@dataclass(frozen=True)
+class SwiGlu:
+    """TNNetSwiGLU: halves the depth; y = a · (b · σ(b)), with the second half b as the gate."""
+
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Map [batch, tokens, 2 · depth] to [batch, tokens, depth]."""
+        (x,) = inputs
+        half = x.shape[2] // 2
+        value, gate = x[..., :half], x[..., half:]
+        opened = sigmoid(arithmetic, gate)
+        return value * (gate * opened), (value, gate, opened)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """da = g · silu(b); db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
+        value, gate, opened = saved
+        silu = gate * opened
+        slope = silu + opened * (1.0 - silu)
+        return (np.concatenate((gradient * silu, gradient * value * slope), axis=2),), None
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """TNNetPointwiseSoftMax over the depth; a depth of 1 passes unchanged.
+
+    `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and cross-entropy
+    together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖². `masked` sets what lies above
+    the diagonal to 0, as in causal maps of attention.
+    """
+
+    straight: bool
+    masked: bool = False
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Normalise each row: exp(clip(x − max, ±4000)) / Σ."""
+        (x,) = inputs
+        if x.shape[2] == 1:
+            return x, ()
+        shifted = np.clip(x - np.max(x, axis=2, keepdims=True), -EXPONENT_LIMIT, EXPONENT_LIMIT)
+        exponential = arithmetic.exp(shifted)
+        if self.masked:
+            exponential = np.tril(exponential)
+        p = exponential / arithmetic.sum(exponential, axis=2, keepdims=True)
+        return p, (p,)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """dx = p · (g − Σ p g), or g as it is."""
+        if self.straight or not saved:
+            return (gradient,), None
+        (p,) = saved
+        return (p * (gradient - arithmetic.sum(p * gradient, axis=2, keepdims=True)),), None

@@ -1,0 +1,122 @@
+"""Attention: rotary positions, scaled dot-product attention, and the two parts of the library's own attention.
+
+The library's transformer block "CAI" has no softmax and no scale: it multiplies two layers (`DotProducts`), and
+multiplies the result with a transposed third (`TransposeXD`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.layers.rope import rotation, turn
+from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """TNNetRotaryEmbedding: turns adjacent channels by position · base^(−2k/depth)."""
+
+    base: float
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Turn every token by its position, the first one standing at 0."""
+        return self.turned(arithmetic, inputs[0], 0), ()
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """Turn back."""
+        table = rotation(arithmetic, 0, gradient.shape[1], gradient.shape[2], self.base)
+        return (turn(gradient, table.cosines, -table.sines),), None
+
+    def turned(self, arithmetic: Arithmetic, x: Array, position: int) -> Array:
+        """Turn [batch, tokens, depth], the first token standing at `position`."""
+        table = rotation(arithmetic, position, x.shape[1], x.shape[2], self.base)
+        return turn(x, table.cosines, table.sines)
+
+
+@dataclass(frozen=True)
+class DotProductAttention:
+    """TNNetScaledDotProductAttention on Q | K | V, each `width` wide.
+
+    y[i] = Σ_j p[i,j] V[j], with p the softmax of Q[i] · K[j] / √width over what is visible: j ≤ i if causal, and in a
+    window the `window` newest of those, i included.
+    """
+
+    width: int
+    causal: bool
+    window: int | None = None
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Attend within each example."""
+        query, key, value = (inputs[0][..., part * self.width : (part + 1) * self.width] for part in range(3))
+        scores = arithmetic.matmul(query, np.swapaxes(key, 1, 2)) * (1.0 / math.sqrt(self.width))
+        scores = np.where(self._visible(scores.shape[1]), scores, -np.inf)
+        exponential = arithmetic.exp(scores - np.max(scores, axis=2, keepdims=True))
+        p = exponential / arithmetic.sum(exponential, axis=2, keepdims=True)
+        return arithmetic.matmul(p, value), (query, key, value, p)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """dV = pᵀ g; dS = p · (g Vᵀ − Σ p g Vᵀ); dQ = dS K / √width; dK = dSᵀ Q / √width."""
+        query, key, value, p = saved
+        toward = arithmetic.matmul(gradient, np.swapaxes(value, 1, 2))
+        scores = p * (toward - arithmetic.sum(p * toward, axis=2, keepdims=True)) * (1.0 / math.sqrt(self.width))
+        parts = (
+            arithmetic.matmul(scores, key),
+            arithmetic.matmul(np.swapaxes(scores, 1, 2), query),
+            arithmetic.matmul(np.swapaxes(p, 1, 2), gradient),
+        )
+        return (np.concatenate(parts, axis=2),), None
+
+    def _visible(self, tokens: int) -> Array:
+        query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
+        visible = key <= query if self.causal else np.ones((tokens, tokens), bool)
+        return visible if self.window is None else visible & (query - key < self.window)
+
+
+@dataclass(frozen=True)
+class DotProducts:
+    """TNNetDotProducts of layers A and B: y[b,a] = A[a] · B[b]; masked, 0 where a > b."""
+
+    masked: bool
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Map A [batch, a, depth] and B [batch, b, depth] to [batch, b, a]."""
+        first, second = inputs
+        products = arithmetic.matmul(second, np.swapaxes(first, 1, 2))
+        return (np.tril(products) if self.masked else products), (first, second)
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """dA = gᵀ B; dB = g A."""
+        first, second = saved
+        passed = np.tril(gradient) if self.masked else gradient
+        return (arithmetic.matmul(np.swapaxes(passed, 1, 2), second), arithmetic.matmul(passed, first)), None
+
+
+@dataclass(frozen=True)
+class TransposeXD:
+    """TNNetTransposeXD: tokens become channels and channels tokens."""
+
+    learned: None = None
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Transpose each example."""
+        return np.swapaxes(inputs[0], 1, 2), ()
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """Transpose back."""
+        return (np.swapaxes(gradient, 1, 2),), None

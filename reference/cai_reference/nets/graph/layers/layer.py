@@ -1,0 +1,92 @@
+"""What every layer of a graph is: a formula forwards, a formula backwards, and what it has learned.
+
+Values have shape [batch, tokens, depth]. A layer keeps nothing between calls; what its gradient needs is handed back by
+`forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cai_reference.arithmetic import Arithmetic, Array
+
+Saved: TypeAlias = tuple[Array, ...]
+"""What a layer's gradient needs of its forward pass."""
+
+
+@dataclass
+class Learned:
+    """What a layer has learned, or the gradient of it.
+
+    Attributes:
+        weights: one array [neurons, size] where all neurons are alike, as in a convolution; a vector a neuron otherwise.
+        biases: one a neuron, used or not.
+    """
+
+    weights: tuple[Array, ...]
+    biases: Array
+
+    def like(self) -> Learned:
+        """Return zeros of the same shapes."""
+        return Learned(tuple(np.zeros(array.shape) for array in self.weights), np.zeros(self.biases.shape))
+
+    def copy(self) -> Learned:
+        """Return a copy that shares nothing."""
+        return Learned(tuple(array.copy() for array in self.weights), self.biases.copy())
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Weights, then biases."""
+        return (*self.weights, self.biases)
+
+
+@dataclass(frozen=True)
+class GradientRules:
+    """What the library does to gradients beside their formulas; left out, gradients are exact.
+
+    Attributes:
+        limit: the largest magnitude of the gradient that enters a convolution or a sum: beyond it, all entries of the
+            example are scaled down. The library's is 100.
+        rows: [batch, tokens]: the row of the embedding table that takes the gradient of each place, 0 for none. The
+            library remembers ids where it should have forgotten them.
+    """
+
+    limit: float | None = None
+    rows: NDArray[np.intp] | None = None
+
+
+EXACT: Final = GradientRules()
+
+
+class Layer(Protocol):
+    """A layer."""
+
+    @property
+    def learned(self) -> Learned | None:
+        """What it has learned, which an optimiser changes in place; None if there is nothing."""
+        ...
+
+    def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
+        """Return the output [batch, tokens, depth], and what the gradient needs."""
+        ...
+
+    def backward(
+        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
+    ) -> tuple[tuple[Array, ...], Learned | None]:
+        """Return the gradient of each input, and that of what was learned, summed over the batch."""
+        ...
+
+
+def limited(gradient: Array, limit: float | None) -> Array:
+    """Scale each example [tokens, depth] down so that no entry is larger than the limit."""
+    if limit is None:
+        return gradient
+    largest = np.max(np.abs(gradient), axis=(1, 2), keepdims=True)
+    if not np.any(largest > limit):
+        return gradient
+    return np.where(largest > limit, gradient * (limit / np.maximum(largest, limit)), gradient)
