@@ -9,8 +9,9 @@ For every weight and bias of a layer, with G the gradient summed over the batch 
 5. w ← w + Δ
 6. w ← w · (1 − decay · rate), **biases and the embedding table included**; layers with a vector a channel are exempt
 
-**First-step defect**: the optimiser's state is made in its first call, which zeroes the weights' d but not the biases'. So
-the first step moves biases only, and the weights' moments start with the second step, whose bias correction counts two.
+**First-step defect**: the optimiser's state is made in its first call, which zeroes the weights' d but not the biases'.
+So the first step moves biases only, and the weights' moments start with the second step, whose bias correction counts
+two.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
+from typing import Final, TypeAlias
 
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.legacy.mersenne import MersenneTwister
@@ -27,9 +27,9 @@ from cai_reference.nets.graph.layers.embedding import Embedding
 from cai_reference.nets.graph.layers.layer import GradientRules, Learned
 from cai_reference.nets.graph.net import Net
 
-Stories = Sequence[Sequence[int]]
+Stories: TypeAlias = Sequence[Sequence[int]]
 
-GRADIENT_LIMIT = 100.0
+GRADIENT_LIMIT: Final = 100.0
 """The library's limit of gradients that enter a convolution or a sum."""
 
 

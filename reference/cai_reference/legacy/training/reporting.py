@@ -35,7 +35,7 @@ class BatchReport:
 
 def difference(output: Array, targets: Ids) -> Array:
     """Return output − target [examples, tokens, heads · vocabulary], which the library takes for the gradient."""
-    examples, tokens, heads = targets.shape
+    heads = targets.shape[2]
     vocabulary = output.shape[2] // heads
     result = output.copy()
     example, token, head = np.nonzero(targets != NO_TARGET)
@@ -69,7 +69,7 @@ def _loss(arithmetic: Arithmetic, output: Array, targets: Ids) -> float:
 
 
 def _largest_target(targets: Ids, depth: int) -> Ids:
-    """Return the first channel of the largest target of each example, 0 where there is none; targets [examples, heads]."""
+    """Return, for targets [examples, heads], the first channel of the largest one, 0 where there is none."""
     heads = targets.shape[1]
     channels = np.where(targets == NO_TARGET, depth, targets + np.arange(heads) * (depth // heads))
     first = np.min(channels, axis=1)
