@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+Integers: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint32]
 Places: TypeAlias = NDArray[np.intp]
 
@@ -39,12 +40,26 @@ class MersenneTwister:
     def next_u32(self) -> int:
         """Return the next 32 bits."""
         if not self._ready:
-            self._twist()
+            self._ready = self._twist()[::-1].tolist()
         return self._ready.pop()
 
     def below(self, bound: int) -> int:
         """Return `(u32 · bound) >> 32`, in one draw; the bound has 32 bits."""
         return (self.next_u32() * bound) >> 32
+
+    def below_many(self, bound: int, count: int) -> Integers:
+        """Return what `count` calls of `below` would, as an array; the generator moves on as far."""
+        kept = len(self._ready) - min(count, len(self._ready))
+        pieces = [np.array(self._ready[kept:][::-1], np.uint32)]
+        del self._ready[kept:]
+        missing = count - len(pieces[0])
+        while missing > 0:
+            words = self._twist()
+            pieces.append(words[:missing])
+            self._ready = words[missing:][::-1].tolist()
+            missing -= len(pieces[-1])
+        drawn = np.concatenate(pieces).astype(np.uint64)
+        return ((drawn * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
     def below_64(self, bound: int) -> int:
         """Return what a bound of 64 bits gives: two draws, low word first, without a sign, modulo the bound."""
@@ -56,8 +71,8 @@ class MersenneTwister:
         """Return `u32 / 2^32`, in [0, 1)."""
         return self.next_u32() * 2.0**-32
 
-    def _twist(self) -> None:
-        """Make the next 624 words. The recurrence reaches back 227 words, so it runs in slices of that length."""
+    def _twist(self) -> Words:
+        """Return the next 624 words. The recurrence reaches back 227 words, so it runs in slices of that length."""
         state = self._state
         lag = WORDS - MIDDLE
         for first, last in ((0, lag), (lag, 2 * lag), (2 * lag, WORDS - 1)):
@@ -68,7 +83,7 @@ class MersenneTwister:
         y ^= (y << np.uint32(7)) & np.uint32(0x9D2C5680)
         y ^= (y << np.uint32(15)) & np.uint32(0xEFC60000)
         y ^= y >> np.uint32(18)
-        self._ready = y[::-1].tolist()
+        return y
 
     def _renew(self, part: slice, following: Words, places: Places) -> None:
         state = self._state
