@@ -90,7 +90,7 @@ class AttentionCache:
         scores = arithmetic.matmul(seen[:, :width], query[:, None])[:, 0] * (1.0 / math.sqrt(width))
         exponential = arithmetic.exp(scores - np.max(scores))
         p = exponential / arithmetic.sum(exponential)
-        return arithmetic.matmul(p[None, :], seen[:, width:])[0]
+        return arithmetic.matmul(p[None, :], seen[:, width:]).reshape(width)
 
     def _stored(self, row: Array) -> Array:
         """Return what is read back of a row: in 8 bits, the nearest multiple of max |row| / 127, ties to even."""

@@ -1,7 +1,7 @@
 """A net that computes: all layers, their outputs, and the gradients of everything learned.
 
-This is the batch path: whole sequences at once. Layers are stored in an order in which each one reads earlier ones only,
-so that going through them backwards visits every consumer of an output before its producer.
+This is the batch path: whole sequences at once. Layers are stored in an order in which each one reads earlier ones
+only, so that going through them backwards visits every consumer of an output before its producer.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SwiGlu:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """da = g · silu(b); db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
+        """Return da = g · silu(b), db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
         value, gate, opened = saved
         silu = gate * opened
         slope = silu + opened * (1.0 - silu)
@@ -81,9 +81,9 @@ class SwiGlu:
 class Softmax:
     """TNNetPointwiseSoftMax over the depth; a depth of 1 passes unchanged.
 
-    `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and cross-entropy
-    together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖². `masked` sets what lies above
-    the diagonal to 0, as in causal maps of attention.
+    `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and
+    cross-entropy together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖². `masked` sets
+    what lies above the diagonal to 0, as in causal maps of attention.
     """
 
     straight: bool
@@ -105,7 +105,7 @@ class Softmax:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """dx = p · (g − Σ p g), or g as it is."""
+        """Return p · (g − Σ p g), or g as it is."""
         if self.straight or not saved:
             return (gradient,), None
         (p,) = saved

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.layers.rope import rotation, turn
@@ -66,7 +67,7 @@ class DotProductAttention:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """dV = pᵀ g; dS = p · (g Vᵀ − Σ p g Vᵀ); dQ = dS K / √width; dK = dSᵀ Q / √width."""
+        """With dS = p · (g Vᵀ − Σ p g Vᵀ): dQ = dS K / √width, dK = dSᵀ Q / √width, dV = pᵀ g."""
         query, key, value, p = saved
         toward = arithmetic.matmul(gradient, np.swapaxes(value, 1, 2))
         scores = p * (toward - arithmetic.sum(p * toward, axis=2, keepdims=True)) * (1.0 / math.sqrt(self.width))
@@ -77,9 +78,9 @@ class DotProductAttention:
         )
         return (np.concatenate(parts, axis=2),), None
 
-    def _visible(self, tokens: int) -> Array:
+    def _visible(self, tokens: int) -> NDArray[np.bool_]:
         query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
-        visible = key <= query if self.causal else np.ones((tokens, tokens), bool)
+        visible = (key <= query) | (not self.causal)
         return visible if self.window is None else visible & (query - key < self.window)
 
 
@@ -99,7 +100,7 @@ class DotProducts:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """dA = gᵀ B; dB = g A."""
+        """Return dA = gᵀ B, dB = g A."""
         first, second = saved
         passed = np.tril(gradient) if self.masked else gradient
         return (arithmetic.matmul(np.swapaxes(passed, 1, 2), second), arithmetic.matmul(passed, first)), None

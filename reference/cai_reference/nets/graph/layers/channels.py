@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class Concatenation:
         ends = [0]
         for part in saved:
             ends.append(ends[-1] + part.shape[2])
-        return tuple(gradient[..., first:last] for first, last in zip(ends, ends[1:], strict=False)), None
+        return tuple(gradient[..., first:last] for first, last in pairwise(ends)), None
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class ChannelChoice:
         if np.unique(self.sources).size == self.sources.size:
             back[..., self.sources] = gradient
         else:
-            np.add.at(back, (..., self.sources), gradient)
+            for place, channel in enumerate(self.sources):
+                back[..., channel] += gradient[..., place]
         return (back,), None
 
 

@@ -1,7 +1,7 @@
 """Pointwise convolutions: a linear map of each token, dense or in groups, with or without a ReLU.
 
-Dense: y[t,f] = Σ_d W[f,d] · x[t,d] + b[f]. In G groups, output f belongs to group f div (n/G) and reads only that group's
-contiguous inputs. A suppressed bias is stored, and trained with gradient zero, but not added.
+Dense: y[t,f] = Σ_d W[f,d] · x[t,d] + b[f]. In G groups, output f belongs to group f div (n/G) and reads only the
+contiguous inputs of its group. A suppressed bias is stored, and trained with gradient zero, but not added.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PointwiseConvolution:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """dW = gᵀ x, db = Σ g, dx = g W; the rectified layer passes where its sum is not negative."""
+        """Return dx = g W, dW = gᵀ x, db = Σ g; the rectified layer passes where its sum is not negative."""
         x = saved[0]
         passed = limited(gradient, rules.limit)
         if self.rectified:

@@ -24,7 +24,8 @@ class Learned:
     """What a layer has learned, or the gradient of it.
 
     Attributes:
-        weights: one array [neurons, size] where all neurons are alike, as in a convolution; a vector a neuron otherwise.
+        weights: one array [neurons, size] where all neurons are alike, as in a convolution; otherwise a vector a
+            neuron.
         biases: one a neuron, used or not.
     """
 

@@ -58,7 +58,7 @@ class TokenShift:
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[Array, ...], Learned | None]:
-        """dm = Σ g[t] (x[t] − x[t−1]); dx[t] = g[t] m + g[t+1] (1 − m)."""
+        """Return dm = Σ g[t] (x[t] − x[t−1]); dx[t] = g[t] m + g[t+1] (1 − m)."""
         x, before = saved
         (mix,) = self.learned.weights
         later = np.zeros(x.shape)
