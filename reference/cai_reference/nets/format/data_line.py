@@ -1,8 +1,8 @@
 """The second line of a `.nn` file: from text to neurons, and back.
 
 A field a layer, joined by `!`, empty for a layer without weights; neurons joined by `[`; a neuron is
-`BIAS]1;SX;SY;D;w0;w1;…`, where 1 is the version of a volume. What a field claims is compared with the structure line and
-with the values that stand there before anything of that size is made.
+`BIAS]1;SX;SY;D;w0;w1;…`, where 1 is the version of a volume. What a field claims is compared with the structure line
+and with the values that stand there before anything of that size is made.
 
 Source: CAI NEURAL API, `SaveDataToString` of nets, layers, neurons and volumes.
 """
@@ -187,14 +187,14 @@ def format_neuron(layer: int, index: int, volume: Volumes, neuron: Neuron) -> st
     sizes = ";".join(map(str, volume.shape))
     if tuple(neuron.shape) != volume.shape:
         raise VolumeMismatch(layer, index, sizes, ";".join(map(str, neuron.shape)))
-    if neuron.weights.shape != (volume.weights,):
+    if neuron.weights.size != volume.weights:
         raise WeightCountMismatch(layer, index, volume.weights, neuron.weights.size)
-    weights: Array = to_float32(neuron.weights)
+    weights: Array = to_float32(neuron.weights.ravel())
     bias = to_float32(np.array(neuron.bias))
     if not np.isfinite(bias):
         raise InvalidBias(layer, index, repr(neuron.bias), TOO_LARGE)
     finite = np.isfinite(weights)
     if not finite.all():
         position = int(finite.argmin())
-        raise InvalidWeight(layer, index, position, repr(float(neuron.weights[position])), TOO_LARGE)
+        raise InvalidWeight(layer, index, position, repr(float(neuron.weights.ravel()[position])), TOO_LARGE)
     return f"{format_number(float(bias))}]1;{sizes};{format_numbers(weights)}"

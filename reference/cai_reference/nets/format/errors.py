@@ -1,7 +1,7 @@
 """Errors of `.nn` files: their lines, what a layer states, and the numbers of its neurons.
 
-Lines and columns count from 1; layers, neurons and weights from 0, as the file itself counts layers. What a file says is
-carried clipped, so that a message stays short whatever stands in the file.
+Lines and columns count from 1; layers, neurons and weights from 0, as the file itself counts layers. What a file says
+is carried clipped, so that a message stays short whatever stands in the file.
 """
 
 from __future__ import annotations

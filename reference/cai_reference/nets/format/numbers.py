@@ -1,16 +1,21 @@
 """Decimals of `.nn` files: how the library spells a float32, and how any decimal is read.
 
-Written is the shortest general form of up to 10 significant digits, ties to even: no padding, no plus sign, a capital E
-where the decimal exponent is below -5 or above 9::
+Written is a general form of up to 10 significant digits without trailing zeros: no padding, no plus sign, a capital E
+where the decimal exponent is below -5 or above 9. So the float32 nearest to
 
-    0.02 -> 0.01999999955      1e-05 -> 0.000009999999747 (exponent -6 after rounding: 9.999999747E-6)
-    10000.0 -> 10000           4.5629331e-05 -> 0.000045629331
+    0.02   is   0.01999999955          10000000000   is   1E10
+    0.5    is   0.5                    0.00002       is   0.00001999999949
+    -3     is   -3                     0.000002      is   1.999999995E-6
+
+Values halfway between two spellings are common, since initial values lie on grids. Of those below 0.5 the library takes
+the even last digit, of the others the one away from zero: 0.13720703125 becomes 0.1372070312, and 0.51806640625 becomes
+0.5180664063. (Its conversion scales small numbers first, and rounds them in another place.) A zero keeps its sign.
 
 Nine digits tell any two float32 values apart, so ten bring back each. Read is any decimal: it becomes the nearest
 double, and that the nearest float32, ties to even. A decimal that float32 does not hold is thus rounded without a word;
 one beyond its range is refused, one too small becomes zero.
 
-Source: CAI NEURAL API, `NeuralFloatToStr` and `NeuralStrToFloat` (float format ffGeneral with 10 digits).
+Source: CAI NEURAL API, `NeuralFloatToStr` and `NeuralStrToFloat`, as compiled by Free Pascal 3.2.2.
 """
 
 from __future__ import annotations
@@ -28,6 +33,15 @@ DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 EXPONENT: Final = re.compile(r"([0-9])(?:\.([0-9]+))?e([+-][0-9]+)")
 """A number as Python spells it with an exponent."""
+
+DIGITS: Final = 10
+"""How many significant digits are written at most."""
+
+SMALLEST_AWAY: Final = 0.5
+"""From here on a number halfway between two spellings is rounded away from zero."""
+
+POWERS: Final = np.array([1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10])
+"""A number from the k-th on has k digits before its decimal point."""
 
 NOT_A_DECIMAL: Final = "not a decimal number"
 TOO_LARGE: Final = "beyond the range of float32"
@@ -62,13 +76,26 @@ def format_number(value: float) -> str:
     rounded = float(to_float32(np.array(value)))
     if not np.isfinite(rounded):
         raise NumberNotWritable(value)
-    return respelled(f"{rounded:.10g}")
+    return format_numbers(np.array([rounded]))
 
 
 def format_numbers(values: Array) -> str:
     """Spell finite float32 values [n] in one go, joined by `;`."""
-    numbers = values.tolist()
+    numbers = off_halfway(values).tolist()
     return respelled(";".join(["%.10g"] * len(numbers)) % tuple(numbers))
+
+
+def off_halfway(values: Array) -> Array:
+    """Push values that must be rounded away from zero from halfway between two spellings to the next double.
+
+    Python rounds exactly, and a tie to the even digit. A float32 is a tie if its decimal expansion has 11 digits. As an
+    odd number of halves has one decimal, an odd number of quarters two, it is one if it is an odd number of 2^-n, where
+    n decimals make 11 digits.
+    """
+    size = np.abs(values)
+    decimals = np.maximum(DIGITS + 1 - np.searchsorted(POWERS, size, side="right"), 1)
+    tie = (size >= SMALLEST_AWAY) & (np.ldexp(size, decimals) % 2.0 == 1.0)
+    return np.where(tie, np.nextafter(values, np.copysign(np.inf, values)), values)
 
 
 def respelled(text: str) -> str:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from cai_reference.nets.format.errors import IntegerOutOfRange, InvalidStructureFloat, UnsupportedOption
-from cai_reference.nets.format.numbers import NOT_A_DECIMAL, TOO_LARGE, problem_of
+from cai_reference.nets.format.numbers import problem_of
 from cai_reference.nets.shapes import check_numbers
 from cai_reference.nets.structure import INPUT, PRODUCTS, LayerSpec
 
@@ -135,8 +135,7 @@ def check_ranges(index: int, spec: LayerSpec) -> None:
     for position, number in enumerate(spec.floats):
         problem = problem_of(repr(float(number)))
         if problem is not None:
-            reason = TOO_LARGE if problem == TOO_LARGE else NOT_A_DECIMAL
-            raise InvalidStructureFloat(index, position, repr(number), reason)
+            raise InvalidStructureFloat(index, position, repr(number), problem)
 
 
 def check_used(layer: int, kind: str, what: str, values: Sequence[float], options: Sequence[Option]) -> None:

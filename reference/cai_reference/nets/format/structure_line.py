@@ -90,6 +90,7 @@ def parse_layer(layer: int, text: str) -> LayerSpec:
         if numbers.count(";") != NUMBERS - 1:
             raise WrongNumberCount(layer, what, numbers.count(";") + 1)
     return LayerSpec(
+        # No known class is as long as what is shown of it.
         kind=clipped(kind),
         previous=parse_integer(layer, "predecessor", previous),
         integers=tuple(parse_integer(layer, "integer", number) for number in integers.split(";")),
