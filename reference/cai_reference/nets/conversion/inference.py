@@ -22,7 +22,7 @@ from cai_reference.models.decoder_configuration import (
     Wiring,
 )
 from cai_reference.nets.conversion.errors import NotADecoder
-from cai_reference.nets.shapes import layer_shapes
+from cai_reference.nets.shapes import Shape, layer_shapes
 from cai_reference.nets.structure import LayerSpec
 
 Specs = Sequence[LayerSpec]
@@ -38,8 +38,9 @@ def infer_configuration(specs: Specs) -> DecoderConfiguration | DraftConfigurati
     Raises:
         NotADecoder: a layer is missing that states one.
         EmptyDecoder, SizeTooSmall: what the net states is no size.
-        NetError: the shapes of a net with grouped convolutions cannot be followed.
+        NetError: the layers do not fit together.
     """
+    shapes = layer_shapes(specs)
     context = _first(specs, "TNNetInput").integers[0]
     vocabulary, width = _first(specs, "TNNetEmbedding").integers[:2]
     if any(spec.kind == "TNNetTokenShift" for spec in specs):
@@ -60,7 +61,7 @@ def infer_configuration(specs: Specs) -> DecoderConfiguration | DraftConfigurati
         feed_forward=_convolution_before(specs, gates[0]).integers[0] // 2,
         mixers=tuple(_mixer(block) for block in blocks),
         wiring=Wiring.PARALLEL if parallel else Wiring.SEQUENTIAL,
-        channels_per_group=_channels_per_group(specs) if _places(specs, GROUPED) else None,
+        channels_per_group=_channels_per_group(specs, shapes) if _places(specs, GROUPED) else None,
         futures=len(_places(specs, "TNNetPointwiseSoftMax")),
         rope_base=next((spec.floats[0] for spec in specs if spec.kind == "TNNetRotaryEmbedding"), 10000.0),
     )
@@ -81,13 +82,12 @@ def _mixer(block: Specs) -> MixerSpec:
     return LatentSpec(dense[0], dense[4] if len(dense) > 4 else 0)
 
 
-def _channels_per_group(specs: Specs) -> int:
+def _channels_per_group(specs: Specs, shapes: Sequence[Shape]) -> int:
     """Return the largest number of channels per group that gives every grouped convolution its number of groups.
 
-    A second convolution of a stack has the groups of the first, and behind its interleaving, the same rule says less of
-    it, so only first ones count.
+    The second convolution of a stack takes its groups from the first, not from the rule, and is left out. Where no
+    number fits, 1 does as well as any: the comparison will say which layer differs.
     """
-    shapes = layer_shapes(specs)
     stated = [
         (shapes[spec.previous].depth, spec.integers[0], spec.integers[5])
         for spec in specs

@@ -43,7 +43,8 @@ def net_to_decoder(net: NetFile) -> Model:
     """
     configuration = infer_configuration(net.specs)
     specs = build_net(configuration)
-    for difference in _differences(specs, net.specs):
+    difference = next(_differences(specs, net.specs), None)
+    if difference is not None:
         raise difference
     model = undrawn(configuration)
     learned = learned_layers(model)
@@ -73,19 +74,22 @@ def undrawn(configuration: DecoderConfiguration | DraftConfiguration) -> Model:
 
 def _differences(expected: Sequence[LayerSpec], found: Sequence[LayerSpec]) -> Iterator[LayerDiffers]:
     for place, (ours, theirs) in enumerate(zip_longest(expected, found)):
-        if ours is None or theirs is None:
-            kinds = [spec.kind if spec is not None else "no layer" for spec in (ours, theirs)]
-            yield LayerDiffers(place, "class", *kinds)
-            return
-        for aspect, wanted, given in (
-            ("class", ours.kind, theirs.kind),
-            ("predecessor", ours.previous, theirs.previous),
-            ("list of integers", ours.integers, theirs.integers),
-            ("list of inputs or channels", ours.listed, theirs.listed),
-            ("list of floats", ours.floats, theirs.floats),
-        ):
+        for (aspect, wanted), (_, given) in zip(_aspects(ours), _aspects(theirs), strict=False):
             if wanted != given:
                 yield LayerDiffers(place, aspect, str(wanted), str(given))
+
+
+def _aspects(spec: LayerSpec | None) -> Iterator[tuple[str, object]]:
+    """Yield what a layer states, item by item, each with its name; behind the end of a net there is no layer."""
+    if spec is None:
+        yield ("class", "no layer")
+        return
+    yield ("class", spec.kind)
+    yield ("predecessor", spec.previous)
+    yield ("number of listed inputs or channels", len(spec.listed))
+    for what, values in (("integer", spec.integers), ("listed number", spec.listed), ("float", spec.floats)):
+        for position, value in enumerate(values):
+            yield (f"{what} {position}", value)
 
 
 def _check(place: int, kind: str, layer: LearnedLayer, neurons: Sequence[Neuron]) -> None:
