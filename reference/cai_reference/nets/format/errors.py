@@ -37,7 +37,7 @@ class EmptyNetFile(NetFormatError):
 
 
 @dataclass(eq=False)
-class CarriageReturn(NetFormatError):
+class WindowsLineEnd(NetFormatError):
     """A line holds a carriage return, as line ends of Windows do."""
 
     template = "line {line} holds a carriage return; the lines of a .nn file end with a line feed alone"

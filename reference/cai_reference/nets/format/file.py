@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from cai_reference.nets.format.data_line import format_data, parse_data
-from cai_reference.nets.format.errors import CarriageReturn, CutOff, EmptyNetFile, UnexpectedByte, WrongLineCount
+from cai_reference.nets.format.errors import WindowsLineEnd, CutOff, EmptyNetFile, UnexpectedByte, WrongLineCount
 from cai_reference.nets.format.neuron import NetFile
 from cai_reference.nets.format.structure_line import format_structure, parse_structure
 from cai_reference.nets.format.volumes import layer_volumes
@@ -62,7 +62,7 @@ def split_lines(data: bytes) -> tuple[bytes, bytes]:
 
     Raises:
         EmptyNetFile: there is nothing.
-        CarriageReturn: a line holds a carriage return.
+        WindowsLineEnd: a line holds a carriage return.
         UnexpectedByte: another byte that is not printable ASCII.
         CutOff: one of the two lines has no end.
         WrongLineCount: there are not two lines.
@@ -86,7 +86,7 @@ def refuse_byte(data: bytes) -> None:
     """Raise for the first byte that is not expected.
 
     Raises:
-        CarriageReturn: it is a carriage return.
+        WindowsLineEnd: it is a carriage return.
         UnexpectedByte: it is another.
     """
     found = UNEXPECTED.search(data)
@@ -94,6 +94,6 @@ def refuse_byte(data: bytes) -> None:
         return
     line = data.count(b"\n", 0, found.start()) + 1
     if found[0] == b"\r":
-        raise CarriageReturn(line)
+        raise WindowsLineEnd(line)
     column = found.start() - data.rfind(b"\n", 0, found.start())
     raise UnexpectedByte(line, column, found[0][0])
