@@ -10,7 +10,7 @@ import pytest
 
 from cai_reference.nets.errors import NetError
 from cai_reference.nets.format import format_net, parse_net, parse_structure
-from cai_reference.nets.format.errors import WindowsLineEnd, CutOff, UnsupportedOption, WrongLineCount
+from cai_reference.nets.format.errors import CutOff, UnsupportedOption, WindowsLineEnd, WrongLineCount
 from support_net_format import EVERY_CLASS, SMALL, layer, net_text, structure_line
 
 WHOLE = net_text(EVERY_CLASS)
@@ -314,6 +314,6 @@ class TestMutations:
     @pytest.mark.exhaustive
     @pytest.mark.parametrize("whole", [WHOLE, LITTLE], ids=["every class", "small"])
     def test_many_mutations_are_read_or_refused(self, whole: bytes) -> None:
-        """Tens of thousands."""
-        for seed in range(1000, 21_000):
+        """Thousands."""
+        for seed in range(1000, 6000):
             check(mutated(whole, seed))

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from cai_reference.nets.format.data_line import format_data, parse_data
-from cai_reference.nets.format.errors import WindowsLineEnd, CutOff, EmptyNetFile, UnexpectedByte, WrongLineCount
+from cai_reference.nets.format.errors import CutOff, EmptyNetFile, UnexpectedByte, WindowsLineEnd, WrongLineCount
 from cai_reference.nets.format.neuron import NetFile
 from cai_reference.nets.format.structure_line import format_structure, parse_structure
 from cai_reference.nets.format.volumes import layer_volumes
