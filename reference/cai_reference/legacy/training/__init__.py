@@ -1,1 +1,18 @@
 """How the CAI NEURAL API trains: its pairs, its reported loss, its Adam, its loop, each with its known defects."""
+
+from cai_reference.legacy.training.adam import AdamSettings, LegacyAdam
+from cai_reference.legacy.training.fit import Ending, FitProgress, FitResult, FitSchedule, LegacyFit
+from cai_reference.legacy.training.reporting import BatchReport
+from cai_reference.legacy.training.trainer import LegacyTrainer
+
+__all__ = [
+    "AdamSettings",
+    "BatchReport",
+    "Ending",
+    "FitProgress",
+    "FitResult",
+    "FitSchedule",
+    "LegacyAdam",
+    "LegacyFit",
+    "LegacyTrainer",
+]

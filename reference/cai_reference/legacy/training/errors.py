@@ -14,7 +14,7 @@ class LegacyTrainingError(LegacyError):
 
 @dataclass(eq=False)
 class NoStories(LegacyTrainingError):
-    """There is nothing to draw a batch from."""
+    """There is nothing to draw a batch from, or nothing in it."""
 
     template = "there is no story to train on"
 
@@ -39,9 +39,60 @@ class StoryTokenOutOfRange(LegacyTrainingError):
 
 
 @dataclass(eq=False)
+class ScheduleTooSmall(LegacyTrainingError):
+    """A number of a schedule, or of threads, with which nothing would be learned or validated."""
+
+    template = "{name} is {value}; it must be at least {least}"
+    name: str
+    value: int
+    least: int
+
+
+@dataclass(eq=False)
 class NotALanguageModel(LegacyTrainingError):
     """A net whose output is not a row of probabilities a token, for one future token or several."""
+
+
+@dataclass(eq=False)
+class NoEmbedding(NotALanguageModel):
+    """A net that does not look ids up."""
+
+    template = "no layer of the net embeds its input"
+
+
+@dataclass(eq=False)
+class EmbeddingElsewhere(NotALanguageModel):
+    """An embedding of something that an earlier layer computed."""
+
+    template = "layer {layer} embeds the output of layer {source}, not the net's input"
+    layer: int
+    source: int
+
+
+@dataclass(eq=False)
+class OutputDepth(NotALanguageModel):
+    """An output that cannot be rows of one score an id."""
 
     template = "the net's output is {depth} deep, which is no multiple of the {vocabulary} ids of its embedding"
     depth: int
     vocabulary: int
+
+
+@dataclass(eq=False)
+class NoProbabilities(NotALanguageModel):
+    """A net to train with another end than a softmax or several side by side."""
+
+    template = "the net ends in layer {layer}, a {kind}: neither one softmax nor a concatenation of softmaxes alone"
+    layer: int
+    kind: str
+
+
+@dataclass(eq=False)
+class VocabularyMismatch(NotALanguageModel):
+    """An embedding and a softmax, or two of a kind, over different vocabularies."""
+
+    template = "layer {layer} knows {found} ids, but layer {other} knows {expected}"
+    layer: int
+    found: int
+    other: int
+    expected: int

@@ -12,6 +12,7 @@ All three are means over the examples of one batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,9 +44,10 @@ def difference(output: Array, targets: Ids) -> Array:
     return result
 
 
-def report(arithmetic: Arithmetic, output: Array, targets: Ids) -> BatchReport:
-    """Report a batch of outputs [examples, tokens, heads · vocabulary]."""
-    errors = arithmetic.sum(np.abs(difference(output, targets)), axis=(1, 2))
+def report(arithmetic: Arithmetic, output: Array, targets: Ids, gradient: Array) -> BatchReport:
+    """Report a batch of outputs [examples, tokens, heads · vocabulary], given their `difference` from the targets."""
+    magnitudes = np.empty(output.shape[1:])
+    errors = np.array([arithmetic.sum(np.abs(example, out=magnitudes)) for example in gradient])
     examples = float(output.shape[0])
     losses = [_loss(arithmetic, *example) for example in zip(output, targets[..., 0], strict=True)]
     right = _largest_target(targets[:, -1], output.shape[2]) == np.argmax(output[:, -1], axis=1)
@@ -54,6 +56,19 @@ def report(arithmetic: Arithmetic, output: Array, targets: Ids) -> BatchReport:
         float(arithmetic.sum(errors)) / examples,
         float(np.count_nonzero(right)) / examples,
     )
+
+
+def combine(reports: Sequence[BatchReport], sizes: Sequence[int]) -> BatchReport:
+    """Return the report of several parts of a batch together; `sizes` are the examples of each part."""
+    if len(reports) == 1:
+        return reports[0]
+    loss = error = accuracy = 0.0
+    for part, size in zip(reports, sizes, strict=True):
+        loss += part.loss * size
+        error += part.error * size
+        accuracy += part.accuracy * size
+    examples = float(sum(sizes))
+    return BatchReport(loss / examples, error / examples, accuracy / examples)
 
 
 def _loss(arithmetic: Arithmetic, output: Array, targets: Ids) -> float:
