@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.nets.graph.errors import CacheOverflow, CutOutOfRange
+from cai_reference.nets.graph.errors import CacheOverflow
 from cai_reference.nets.graph.layers.attention import DotProductAttention
 
 CODES: Final = 127.0
@@ -23,79 +23,131 @@ class Eviction:
     sinks: int
     recent: int
 
+    @property
+    def kept(self) -> int:
+        """How many tokens stay."""
+        return self.sinks + self.recent
+
+
+@dataclass(frozen=True, eq=False)
+class CacheSnapshot:
+    """A copy of what a cache holds: keys and values [tokens, 2 · width], and which of them stay."""
+
+    rows: Array
+    eviction: Eviction | None
+
 
 class AttentionCache:
     """Keys and values of one layer, a row a token; keys keep the rotation that they were stored with.
 
     A cached layer is always causal. A windowed one stores every row and looks at the newest `window`.
+
+    Attributes:
+        length: how many tokens the cache holds.
+        eviction: which tokens stay; None for all.
+        eight_bits: whether keys and values are rounded to 8 bits.
     """
 
     def __init__(self, layer: DotProductAttention, capacity: int) -> None:
-        self.layer = layer
         self.length = 0
         self.eviction: Eviction | None = None
         self.eight_bits = False
+        self._width = layer.width
+        self._window = layer.window
+        self._factor = 1.0 / math.sqrt(layer.width)
         self._rows = np.zeros((capacity, 2 * layer.width))
+        # For each token since the mark, the row that it drove out.
+        self._evicted: list[Array | None] = []
+
+    @property
+    def width(self) -> int:
+        """How wide a row is."""
+        return self._rows.shape[1]
 
     @property
     def capacity(self) -> int:
         """How many rows there is room for."""
         return self._rows.shape[0]
 
+    @property
+    def windowed(self) -> bool:
+        """Whether the layer looks at the newest rows only."""
+        return self._window is not None
+
+    def check_room(self, tokens: int) -> None:
+        """Check that so many more tokens can be fed.
+
+        Raises:
+            CacheOverflow: they do not fit, and nothing is evicted.
+        """
+        if self.eviction is None and self.length + tokens > self.capacity:
+            raise CacheOverflow(self.length, tokens, self.capacity)
+
     def feed(self, arithmetic: Arithmetic, x: Array) -> Array:
         """Append the key and value of each token of Q | K | V [tokens, 3 · width], and attend: [tokens, width].
 
         Raises:
-            CacheOverflow: they do not fit, and nothing is evicted; nothing has been appended.
+            CacheOverflow: they do not fit; nothing has been appended.
         """
-        if self.eviction is None and self.length + x.shape[0] > self.capacity:
-            raise CacheOverflow(self.length, x.shape[0], self.capacity)
-        width = self.layer.width
+        self.check_room(x.shape[0])
+        width = self._width
         mixed = np.empty((x.shape[0], width))
         for token, row in enumerate(x):
             self._append(row[width:])
             mixed[token] = self._attend(arithmetic, row[:width])
         return mixed
 
-    def truncate(self, length: int) -> None:
-        """Forget all rows but the first `length`.
+    def mark(self) -> None:
+        """Make this the point to which `undo` returns."""
+        self._evicted.clear()
 
-        Raises:
-            CutOutOfRange: there are not so many.
-        """
-        if not 0 <= length <= self.length:
-            raise CutOutOfRange(length, self.length)
-        self.length = length
+    def undo(self) -> None:
+        """Take back every token since the mark."""
+        while self._evicted:
+            row = self._evicted.pop()
+            self.length -= 1
+            if row is not None and self.eviction is not None:
+                sinks = self.eviction.sinks
+                self._rows[sinks + 1 : self.length + 1] = self._rows[sinks : self.length]
+                self._rows[sinks] = row
+                self.length += 1
 
-    def copy(self) -> AttentionCache:
-        """Return a cache that shares nothing with this one."""
-        copied = AttentionCache(self.layer, self.capacity)
-        copied.length, copied.eviction, copied.eight_bits = self.length, self.eviction, self.eight_bits
-        copied._rows[:] = self._rows
-        return copied
+    def snapshot(self) -> CacheSnapshot:
+        """Copy what the cache holds."""
+        return CacheSnapshot(self._rows[: self.length].copy(), self.eviction)
+
+    def restore(self, snapshot: CacheSnapshot) -> None:
+        """Hold what a snapshot of the same width holds, for which there must be room."""
+        self.mark()
+        self.length, self.eviction = len(snapshot.rows), snapshot.eviction
+        self._rows[: self.length] = snapshot.rows
 
     def _append(self, row: Array) -> None:
-        if self.eviction is not None and self.length == self.eviction.sinks + self.eviction.recent:
-            self._rows[self.eviction.sinks : self.length - 1] = self._rows[self.eviction.sinks + 1 : self.length]
+        evicted = None
+        if self.eviction is not None and self.length == self.eviction.kept:
+            sinks = self.eviction.sinks
+            evicted = self._rows[sinks].copy()
+            self._rows[sinks : self.length - 1] = self._rows[sinks + 1 : self.length]
             self.length -= 1
-        width = self.layer.width
-        self._rows[self.length, :width] = self._stored(row[:width])
-        self._rows[self.length, width:] = self._stored(row[width:])
+        stored = self._rows[self.length]
+        stored[:] = row
+        if self.eight_bits:
+            stored[: self._width] = _in_eight_bits(row[: self._width])
+            stored[self._width :] = _in_eight_bits(row[self._width :])
         self.length += 1
+        self._evicted.append(evicted)
 
     def _attend(self, arithmetic: Arithmetic, query: Array) -> Array:
-        width, window = self.layer.width, self.layer.window
-        first = 0 if window is None else max(0, self.length - window)
+        first = 0 if self._window is None else max(0, self.length - self._window)
         seen = self._rows[first : self.length]
-        scores = arithmetic.matmul(seen[:, :width], query[:, None])[:, 0] * (1.0 / math.sqrt(width))
-        exponential = arithmetic.exp(scores - np.max(scores))
-        p = exponential / arithmetic.sum(exponential)
-        return arithmetic.matmul(p[None, :], seen[:, width:]).reshape(width)
+        scores = arithmetic.matmul(seen[:, : self._width], query[:, None]) * self._factor
+        p = arithmetic.exp(scores - np.max(scores))
+        p /= arithmetic.sum(p)
+        return arithmetic.matmul(p.T, seen[:, self._width :]).reshape(self._width)
 
-    def _stored(self, row: Array) -> Array:
-        """Return what is read back of a row: in 8 bits, the nearest multiple of max |row| / 127, ties to even."""
-        if not self.eight_bits:
-            return row
-        largest = float(np.max(np.abs(row)))
-        step = largest / CODES if largest > 0.0 else 1.0
-        return np.clip(np.rint(row / step), -CODES, CODES) * step
+
+def _in_eight_bits(row: Array) -> Array:
+    """Return what is read back of a row: the nearest multiples of max |row| / 127, ties to even."""
+    # What is too small to be divided is stored as 0.
+    step = float(np.max(np.abs(row))) / CODES or 1.0
+    return np.clip(np.rint(row / step), -CODES, CODES) * step

@@ -23,21 +23,33 @@ class NetTokenOutOfRange(GraphError):
 
 
 @dataclass(eq=False)
-class UnsupportedClass(GraphError):
-    """A class of layers that the interpreter does not know."""
+class LearnedDoesNotFit(GraphError):
+    """Arrays of other shapes than the structure of a layer calls for: of its weights, then of its biases."""
 
-    template = "layer {layer} is a {kind}, which is not among the classes that can be run"
+    template = "layer {layer} ({kind}) learns arrays of shapes {expected}, and was given {given}"
     layer: int
     kind: str
+    expected: tuple[tuple[int, ...], ...]
+    given: tuple[tuple[int, ...], ...]
 
 
 @dataclass(eq=False)
 class WrongInput(GraphError):
-    """Ids of another shape than the net can read."""
+    """Ids or values of another shape than the net can read."""
 
-    template = "the net reads [examples, 1 to {context} tokens], and was given {shape}"
+    template = "the net reads [examples, 1 to {context} tokens, {depth}], and was given {shape}"
     context: int
+    depth: int
     shape: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class FixedLength(GraphError):
+    """A net in which tokens become channels, given fewer of them than its sizes speak of."""
+
+    template = "the net reads {context} tokens and no fewer, since they become channels; it was given {tokens}"
+    tokens: int
+    context: int
 
 
 @dataclass(eq=False)
@@ -82,9 +94,9 @@ class NoCapacity(NetSessionError):
 
 @dataclass(eq=False)
 class NothingFed(NetSessionError):
-    """A step without tokens."""
+    """A step without tokens, or a question about the newest step before there was any."""
 
-    template = "a step needs a token at least"
+    template = "no token was fed"
 
 
 @dataclass(eq=False)
@@ -108,10 +120,11 @@ class CutOutOfRange(NetSessionError):
 
 @dataclass(eq=False)
 class RecurrenceStays(NetSessionError):
-    """A recurrence cannot be cut back. The library cuts the caches alone, and goes on with a state that is too new."""
+    """A layer that keeps one state cannot be cut back. The library cuts the caches alone."""
 
-    template = "layer {layer} is a recurrence, whose state cannot be cut back to {wanted} tokens; restore a snapshot"
+    template = "layer {layer} ({kind}) keeps one state, which cannot be cut back to {wanted} tokens; restore a snapshot"
     layer: int
+    kind: str
     wanted: int
 
 
@@ -135,8 +148,18 @@ class QuantisationRefused(NetSessionError):
 
 @dataclass(eq=False)
 class ForeignSnapshot(NetSessionError):
-    """A snapshot of a session with other caches."""
+    """A snapshot of a session of another kind."""
 
-    template = "the snapshot has {given} caches and recurrences of this kind, the session {expected}"
-    given: tuple[int, int]
-    expected: tuple[int, int]
+    template = "the snapshot holds {what} of widths {given}, the session of widths {expected}"
+    what: str
+    given: tuple[int, ...]
+    expected: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class SnapshotTooLong(NetSessionError):
+    """A snapshot that the caches have no room for."""
+
+    template = "the snapshot needs room for {needed} tokens, the caches have room for {capacity}"
+    needed: int
+    capacity: int

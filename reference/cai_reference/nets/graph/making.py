@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from cai_reference.arithmetic import Array
 from cai_reference.layers.projection import interleaving
 from cai_reference.nets.format import Neuron
-from cai_reference.nets.graph.errors import UnsupportedClass
+from cai_reference.nets.format.errors import NeuronCountMismatch, WeightCountMismatch
+from cai_reference.nets.format.numbers import to_float32
+from cai_reference.nets.format.volumes import Volumes
+from cai_reference.nets.graph.errors import LearnedDoesNotFit
 from cai_reference.nets.graph.layers.activations import Relu, SignedSquareRoot, Softmax, SwiGlu
 from cai_reference.nets.graph.layers.attention import DotProductAttention, DotProducts, Rotary, TransposeXD
 from cai_reference.nets.graph.layers.channels import ChannelChoice, Concatenation, Negate, Sum
@@ -18,90 +21,123 @@ from cai_reference.nets.graph.layers.convolution import GroupedConvolution, Poin
 from cai_reference.nets.graph.layers.embedding import Embedding, Input
 from cai_reference.nets.graph.layers.layer import Layer, Learned
 from cai_reference.nets.graph.layers.vectors import DiagonalSsm, DynamicTanh, TokenShift
-from cai_reference.nets.structure import LayerSpec
+from cai_reference.nets.structure import INPUT, PRODUCTS, SELECTS, LayerSpec
 
 CONVOLUTIONS: Final = frozenset(
     {"TNNetPointwiseConvLinear", "TNNetPointwiseConvReLU", "TNNetGroupedPointwiseConvLinear"}
 )
 """Classes whose neurons are all alike, one an output channel."""
+EMBEDDING: Final = "TNNetEmbedding"
+"""The class with one neuron, a table."""
 
 
-def make_layer(index: int, spec: LayerSpec, learned: Learned, depth: int) -> Layer:
-    """Make layer `index`, whose input is `depth` deep; it keeps `learned` if its class has something to learn.
+def make_layer(spec: LayerSpec, depth: int, learned: Learned | None) -> Layer:
+    """Make a layer that reads `depth` channels; it keeps `learned`, which must be there if its class learns."""
+    if learned is None:
+        return WITHOUT_WEIGHTS[spec.kind](spec, depth)
+    return WITH_WEIGHTS[spec.kind](spec, learned)
+
+
+def check_learned(index: int, spec: LayerSpec, volumes: Sequence[Volumes], learned: Learned | None) -> None:
+    """Check that the arrays of a layer have the shapes that the structure calls for.
 
     Raises:
-        UnsupportedClass: there is no formula for the class.
+        LearnedDoesNotFit: they have others, or there are none, or too many.
     """
-    make = _MAKERS.get(spec.kind)
-    if make is None:
-        raise UnsupportedClass(index, spec.kind)
-    return make(spec, learned, depth)
+    neurons = [volume for volume in volumes for _ in range(volume.count)]
+    expected = (*_array_shapes(spec, volumes), (len(neurons),)) if neurons else ()
+    given = () if learned is None else tuple(array.shape for array in learned.arrays)
+    if expected != given:
+        raise LearnedDoesNotFit(index, spec.kind, expected, given)
+
+
+def check_neurons(index: int, spec: LayerSpec, volumes: Sequence[Volumes], neurons: Sequence[Neuron]) -> None:
+    """Check that layer `index` has the neurons that the structure calls for.
+
+    Raises:
+        NeuronCountMismatch, WeightCountMismatch: it has others.
+    """
+    sizes = [volume.weights for volume in volumes for _ in range(volume.count)]
+    if len(sizes) != len(neurons):
+        raise NeuronCountMismatch(index, spec.kind, len(sizes), len(neurons))
+    for place, (size, neuron) in enumerate(zip(sizes, neurons, strict=True)):
+        if size != neuron.weights.size:
+            raise WeightCountMismatch(index, place, size, neuron.weights.size)
 
 
 def learned_of(spec: LayerSpec, neurons: Sequence[Neuron]) -> Learned:
     """Collect the neurons of a layer into arrays of its own."""
     biases = np.array([neuron.bias for neuron in neurons], np.float64)
+    vectors = [neuron.weights.reshape(-1) for neuron in neurons]
     if spec.kind in CONVOLUTIONS:
-        return Learned((np.stack([neuron.weights for neuron in neurons]),), biases)
-    if spec.kind == "TNNetEmbedding":
-        (table,) = neurons
-        return Learned((table.weights.reshape(spec.integers[0], spec.integers[1]).copy(),), biases)
-    return Learned(tuple(neuron.weights.copy() for neuron in neurons), biases)
+        return Learned((np.stack(vectors),), biases)
+    if spec.kind == EMBEDDING:
+        return Learned((vectors[0].reshape(spec.integers[0], spec.integers[1]).copy(),), biases)
+    return Learned(tuple(vector.copy() for vector in vectors), biases)
 
 
 def neurons_of(spec: LayerSpec, learned: Learned | None) -> tuple[Neuron, ...]:
     """Return what a layer has learned as neurons, rounded to what binary32 holds."""
     if learned is None:
         return ()
-    biases = _rounded(learned.biases)
-    if spec.kind in CONVOLUTIONS:
-        rows = _rounded(learned.weights[0])
-        return tuple(Neuron(float(bias), row, (1, 1, row.size)) for bias, row in zip(biases, rows, strict=True))
-    if spec.kind == "TNNetEmbedding":
-        table = _rounded(learned.weights[0])
+    biases = to_float32(learned.biases)
+    arrays = [to_float32(array) for array in learned.weights]
+    if spec.kind == EMBEDDING:
+        (table,) = arrays
         return (Neuron(float(biases[0]), table.reshape(-1), (table.shape[0], 1, table.shape[1])),)
-    vectors = [_rounded(vector) for vector in learned.weights]
+    vectors = arrays[0] if spec.kind in CONVOLUTIONS else arrays
     return tuple(Neuron(float(bias), vector, (1, 1, vector.size)) for bias, vector in zip(biases, vectors, strict=True))
 
 
-def _rounded(values: Array) -> Array:
-    return values.astype(np.float32).astype(np.float64)
+def _array_shapes(spec: LayerSpec, volumes: Sequence[Volumes]) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes in which a layer keeps its weights."""
+    for volume in volumes:
+        if spec.kind in CONVOLUTIONS:
+            yield (volume.count, volume.weights)
+        elif spec.kind == EMBEDDING:
+            yield (volume.shape[0], volume.shape[2])
+        else:
+            yield from [(volume.weights,)] * volume.count
 
 
-_Maker = Callable[[LayerSpec, Learned, int], Layer]
+WithoutWeights: TypeAlias = Callable[[LayerSpec, int], Layer]
+WithWeights: TypeAlias = Callable[[LayerSpec, Learned], Layer]
 
-_MAKERS: Final[Mapping[str, _Maker]] = {
-    "TNNetInput": lambda spec, learned, depth: Input(),
-    "TNNetEmbedding": lambda spec, learned, depth: Embedding(learned, encodes_zero=spec.integers[2] > 0),
-    "TNNetPointwiseConvLinear": lambda spec, learned, depth: PointwiseConvolution(
-        learned, biased=spec.integers[4] == 0
-    ),
-    "TNNetPointwiseConvReLU": lambda spec, learned, depth: PointwiseConvolution(
-        learned, biased=spec.integers[4] == 0, rectified=True
-    ),
-    "TNNetGroupedPointwiseConvLinear": lambda spec, learned, depth: GroupedConvolution(
-        learned, groups=spec.integers[5], biased=spec.integers[4] == 0
-    ),
-    "TNNetInterleaveChannels": lambda spec, learned, depth: ChannelChoice(
-        np.array(interleaving(depth, spec.integers[0]), np.intp)
-    ),
-    "TNNetSplitChannels": lambda spec, learned, depth: ChannelChoice(np.array(spec.listed, np.intp)),
-    "TNNetDeepConcat": lambda spec, learned, depth: Concatenation(),
-    "TNNetSum": lambda spec, learned, depth: Sum(),
-    "TNNetNegate": lambda spec, learned, depth: Negate(),
-    "TNNetRotaryEmbedding": lambda spec, learned, depth: Rotary(spec.floats[0]),
-    "TNNetScaledDotProductAttention": lambda spec, learned, depth: DotProductAttention(
-        spec.integers[0], causal=spec.integers[1] > 0, window=spec.integers[2] or None
-    ),
-    "TNNetDotProducts": lambda spec, learned, depth: DotProducts(masked=spec.integers[2] > 0),
-    "TNNetTransposeXD": lambda spec, learned, depth: TransposeXD(),
-    "TNNetPointwiseSoftMax": lambda spec, learned, depth: Softmax(
-        straight=spec.integers[0] > 0, masked=spec.integers[1] > 0
-    ),
-    "TNNetReLU": lambda spec, learned, depth: Relu(),
-    "TNNetSignedSquareRoot1": lambda spec, learned, depth: SignedSquareRoot(),
-    "TNNetSwiGLU": lambda spec, learned, depth: SwiGlu(),
-    "TNNetDyT": lambda spec, learned, depth: DynamicTanh(learned),
-    "TNNetTokenShift": lambda spec, learned, depth: TokenShift(learned),
-    "TNNetDiagonalSSM": lambda spec, learned, depth: DiagonalSsm(learned),
-}
+WITHOUT_WEIGHTS: Final[Mapping[str, WithoutWeights]] = MappingProxyType(
+    {
+        INPUT: lambda spec, depth: Input(),
+        "TNNetInterleaveChannels": lambda spec, depth: ChannelChoice.of(interleaving(depth, spec.integers[0])),
+        SELECTS: lambda spec, depth: ChannelChoice.of(spec.listed),
+        "TNNetDeepConcat": lambda spec, depth: Concatenation(),
+        "TNNetSum": lambda spec, depth: Sum(len(spec.listed)),
+        "TNNetNegate": lambda spec, depth: Negate(),
+        "TNNetRotaryEmbedding": lambda spec, depth: Rotary(spec.floats[0]),
+        "TNNetScaledDotProductAttention": lambda spec, depth: DotProductAttention(
+            spec.integers[0], causal=spec.integers[1] > 0, window=spec.integers[2] or None
+        ),
+        PRODUCTS: lambda spec, depth: DotProducts(masked=spec.integers[2] > 0),
+        "TNNetTransposeXD": lambda spec, depth: TransposeXD(),
+        "TNNetPointwiseSoftMax": lambda spec, depth: Softmax(straight=spec.integers[0] > 0),
+        "TNNetReLU": lambda spec, depth: Relu(),
+        "TNNetSignedSquareRoot1": lambda spec, depth: SignedSquareRoot(),
+        "TNNetSwiGLU": lambda spec, depth: SwiGlu(),
+    }
+)
+"""Classes that have nothing to learn."""
+
+WITH_WEIGHTS: Final[Mapping[str, WithWeights]] = MappingProxyType(
+    {
+        EMBEDDING: lambda spec, learned: Embedding(learned, encodes_zero=spec.integers[2] > 0),
+        "TNNetPointwiseConvLinear": lambda spec, learned: PointwiseConvolution(learned, biased=spec.integers[4] == 0),
+        "TNNetPointwiseConvReLU": lambda spec, learned: PointwiseConvolution(
+            learned, biased=spec.integers[4] == 0, rectified=True
+        ),
+        "TNNetGroupedPointwiseConvLinear": lambda spec, learned: GroupedConvolution(
+            learned, groups=spec.integers[5], biased=spec.integers[4] == 0
+        ),
+        "TNNetDyT": lambda spec, learned: DynamicTanh(learned),
+        "TNNetTokenShift": lambda spec, learned: TokenShift(learned),
+        "TNNetDiagonalSSM": lambda spec, learned: DiagonalSsm(learned),
+    }
+)
+"""Classes that learn."""

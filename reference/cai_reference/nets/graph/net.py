@@ -7,17 +7,23 @@ only, so that going through them backwards visits every consumer of an output be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.nets.format import NetFile
-from cai_reference.nets.graph.errors import NonFiniteOutput, WrongGradient, WrongInput
+from cai_reference.nets.format.errors import LayerCountMismatch
+from cai_reference.nets.format.options import check_options
+from cai_reference.nets.format.volumes import Volumes, layer_volumes
+from cai_reference.nets.graph.errors import FixedLength, NonFiniteOutput, WrongGradient, WrongInput
+from cai_reference.nets.graph.layers.attention import WHOLE_SEQUENCE
 from cai_reference.nets.graph.layers.layer import EXACT, GradientRules, Layer, Learned, Saved
-from cai_reference.nets.graph.making import learned_of, make_layer, neurons_of
-from cai_reference.nets.shapes import layer_shapes
+from cai_reference.nets.graph.making import check_learned, check_neurons, learned_of, make_layer, neurons_of
+from cai_reference.nets.graph.toward import GradientTotals
+from cai_reference.nets.shape_errors import GraphShapeError
+from cai_reference.nets.shapes import Shape, layer_shapes
 from cai_reference.nets.structure import LayerSpec
 
 
@@ -44,27 +50,44 @@ class Net:
         context: the longest sequence.
 
     Raises:
-        NetError: the layers do not fit each other, or one of them is of an unknown class.
+        NetError: a layer is of an unknown class or asks for what is not supported, the layers do not fit each other, or
+            what was learned does not fit the layers.
     """
 
-    def __init__(self, specs: Sequence[LayerSpec], learned: Sequence[Learned]) -> None:
+    def __init__(self, specs: Sequence[LayerSpec], learned: Sequence[Learned | None]) -> None:
+        """Take over the arrays in `learned`, one entry a layer; None of a layer that has nothing to learn."""
         self.specs = tuple(specs)
-        self.shapes = layer_shapes(self.specs)
+        self.shapes, self._volumes = _sizes(self.specs)
+        if len(learned) != len(self.specs):
+            raise LayerCountMismatch(len(self.specs), len(learned))
+        for index, layer in enumerate(zip(self.specs, self._volumes, learned, strict=True)):
+            check_learned(index, *layer)
         self.layers: tuple[Layer, ...] = tuple(
-            make_layer(index, spec, known, self.shapes[spec.inputs[0]].depth if spec.inputs else 1)
-            for index, (spec, known) in enumerate(zip(self.specs, learned, strict=True))
+            make_layer(spec, self.shapes[max(spec.previous, 0)].depth, known)
+            for spec, known in zip(self.specs, learned, strict=True)
         )
-        self.context = self.specs[0].integers[0]
+        self.context = self.shapes[0].tokens
+        self._inputs = tuple(spec.inputs for spec in self.specs)
 
     @classmethod
     def from_file(cls, file: NetFile) -> Net:
-        """Make a net of a file; the two share nothing."""
-        return cls(file.specs, [learned_of(*layer) for layer in zip(file.specs, file.neurons, strict=True)])
+        """Make a net of a file; the two share nothing.
+
+        Raises:
+            NetError: as the class, or the neurons of a layer are not those that it calls for.
+        """
+        _, volumes = _sizes(file.specs)
+        if len(file.neurons) != len(file.specs):
+            raise LayerCountMismatch(len(file.specs), len(file.neurons))
+        for index, layer in enumerate(zip(file.specs, volumes, file.neurons, strict=True)):
+            check_neurons(index, *layer)
+        layers = zip(file.specs, file.neurons, strict=True)
+        return cls(file.specs, [learned_of(spec, neurons) if neurons else None for spec, neurons in layers])
 
     def to_file(self) -> NetFile:
         """Return the net as a file would hold it: every value rounded to binary32."""
-        neurons = (neurons_of(spec, layer.learned) for spec, layer in zip(self.specs, self.layers, strict=True))
-        return NetFile(self.specs, tuple(neurons))
+        layers = zip(self.specs, self.layers, strict=True)
+        return NetFile(self.specs, tuple(neurons_of(spec, layer.learned) for spec, layer in layers))
 
     @property
     def weight_count(self) -> int:
@@ -72,27 +95,54 @@ class Net:
         learned = [layer.learned for layer in self.layers if layer.learned is not None]
         return sum(array.size for each in learned for array in each.weights)
 
-    def run(self, arithmetic: Arithmetic, ids: npt.ArrayLike) -> NetRun:
-        """Run all layers on ids [batch, tokens].
+    @property
+    def hidden_layer(self) -> int:
+        """The index of the layer that feeds the output projection: one softmax at the end is skipped, then one layer.
+
+        Of several heads, which end in a concatenation, this is the last softmax, as in the library.
+        """
+        last = len(self.specs) - 1
+        if self.specs[last].kind == "TNNetPointwiseSoftMax":
+            last = self.specs[last].previous
+        return max(0, self.specs[last].previous)
+
+    def run(self, arithmetic: Arithmetic, values: npt.ArrayLike) -> NetRun:
+        """Run all layers on ids [batch, tokens], or on values [batch, tokens, depth] where the input is deeper than 1.
 
         Raises:
             WrongInput: there are no tokens, or more than the context.
+            FixedLength: there are fewer, and layers turn tokens into channels that others read by number.
             NetTokenOutOfRange: an id has no row in the embedding.
-            NonFiniteOutput: a layer's output left the range of binary64.
+            NonFiniteOutput: the output is not finite; the error names the first layer whose output is not.
         """
-        x = np.asarray(ids, np.float64)
-        if x.ndim != 2 or not 1 <= x.shape[1] <= self.context:
-            raise WrongInput(self.context, x.shape)
+        x = self._batch(values)
         outputs: list[Array] = []
         saved: list[Saved] = []
         with np.errstate(over="ignore", invalid="ignore"):
-            for spec, layer in zip(self.specs, self.layers, strict=True):
-                inputs = [outputs[index] for index in spec.inputs] or [x[..., None]]
-                output, kept = layer.forward(arithmetic, inputs)
+            for sources, layer in zip(self._inputs, self.layers, strict=True):
+                output, kept = layer.forward(arithmetic, [outputs[index] for index in sources] or [x])
                 outputs.append(output)
                 saved.append(kept)
-        self._check(outputs)
+        self.check_finite(outputs)
         return NetRun(tuple(outputs), tuple(saved))
+
+    def output(self, arithmetic: Arithmetic, values: npt.ArrayLike) -> Array:
+        """Return the output alone, as `run` gives it; every other output is forgotten once it has been read.
+
+        Raises:
+            NetError: as `run`.
+        """
+        x = self._batch(values)
+        last_reader = {source: index for index, sources in enumerate(self._inputs) for source in sources}
+        outputs: dict[int, Array] = {}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for index, (sources, layer) in enumerate(zip(self._inputs, self.layers, strict=True)):
+                outputs[index] = layer.forward(arithmetic, [outputs[source] for source in sources] or [x])[0]
+                for source in set(sources):
+                    if last_reader[source] == index:
+                        del outputs[source]
+        result = outputs[len(self.layers) - 1]
+        return result if _finite(result) else self.run(arithmetic, values).output
 
     def gradients(
         self, arithmetic: Arithmetic, run: NetRun, gradient: Array, rules: GradientRules = EXACT
@@ -104,29 +154,65 @@ class Net:
         """
         if gradient.shape != run.output.shape:
             raise WrongGradient(gradient.shape, run.output.shape)
-        toward: list[Array | None] = [None] * len(self.layers)
-        toward[-1] = gradient
+        toward = GradientTotals(len(self.layers))
+        toward.add(len(self.layers) - 1, gradient)
         learned: list[Learned | None] = [None] * len(self.layers)
         for index in reversed(range(len(self.layers))):
-            arrived, layer = toward[index], self.layers[index]
+            arrived, layer = toward.take(index), self.layers[index]
             if arrived is None:
                 learned[index] = None if layer.learned is None else layer.learned.like()
                 continue
             inputs, learned[index] = layer.backward(arithmetic, run.saved[index], arrived, rules)
-            for source, part in zip(self.specs[index].inputs, inputs, strict=True):
-                before = toward[source]
-                toward[source] = part if before is None else before + part
-            toward[index] = None
+            for source, part in zip(self._inputs[index], inputs, strict=True):
+                toward.add(source, part)
         return tuple(learned)
 
     def copy(self) -> Net:
         """Return a net that shares nothing with this one."""
         learned = (layer.learned for layer in self.layers)
-        return Net(self.specs, [Learned((), np.zeros(0)) if known is None else known.copy() for known in learned])
+        return Net(self.specs, [None if known is None else known.copy() for known in learned])
 
-    def _check(self, outputs: Sequence[Array]) -> None:
-        if np.all(np.isfinite(outputs[-1])):
+    def check_finite(self, outputs: Sequence[Array]) -> None:
+        """Check the outputs of all layers.
+
+        Raises:
+            NonFiniteOutput: the last one is not finite; the error names the first that is not.
+        """
+        if _finite(outputs[-1]):
             return
         for index, (spec, output) in enumerate(zip(self.specs, outputs, strict=True)):
-            if not np.all(np.isfinite(output)):
+            if not _finite(output):
                 raise NonFiniteOutput(index, spec.kind)
+
+    def _batch(self, values: npt.ArrayLike) -> Array:
+        x = np.asarray(values, np.float64)
+        depth = self.shapes[0].depth
+        if x.ndim == 2 and depth == 1:
+            x = x[..., None]
+        if x.ndim != 3 or x.shape[0] < 1 or not 1 <= x.shape[1] <= self.context or x.shape[2] != depth:
+            raise WrongInput(self.context, depth, x.shape)
+        if not self._takes(x.shape[1]):
+            raise FixedLength(x.shape[1], self.context)
+        return x
+
+    def _takes(self, tokens: int) -> bool:
+        if tokens == self.context or not any(isinstance(layer, WHOLE_SEQUENCE) for layer in self.layers):
+            return True
+        # Tokens become channels: whether fewer of them still fit what reads these channels, their sizes tell.
+        first = replace(self.specs[0], integers=(tokens, *self.specs[0].integers[1:]))
+        try:
+            _, volumes = _sizes((first, *self.specs[1:]))
+        except GraphShapeError:
+            return False
+        return volumes == self._volumes
+
+
+def _sizes(specs: tuple[LayerSpec, ...]) -> tuple[tuple[Shape, ...], tuple[tuple[Volumes, ...], ...]]:
+    check_options(specs)
+    shapes = layer_shapes(specs)
+    return shapes, layer_volumes(specs, shapes)
+
+
+def _finite(values: Array) -> bool:
+    # The extremes of what holds a NaN are NaN; no array of truth values is needed.
+    return bool(np.isfinite(np.max(values)) and np.isfinite(np.min(values)))

@@ -10,17 +10,17 @@ Where the library prints a line and goes on with what it has, a session raises a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TypeAlias
 
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import sigmoid
-from cai_reference.nets.graph.cache import AttentionCache, Eviction
+from cai_reference.nets.graph.cache import AttentionCache, CacheSnapshot, Eviction
 from cai_reference.nets.graph.errors import (
     CacheOverflow,
+    CutOutOfRange,
     EvictionRefused,
     ForeignSnapshot,
     NoCapacity,
@@ -28,26 +28,40 @@ from cai_reference.nets.graph.errors import (
     NotStreamable,
     QuantisationRefused,
     RecurrenceStays,
+    SnapshotTooLong,
 )
-from cai_reference.nets.graph.layers.activations import Softmax
-from cai_reference.nets.graph.layers.attention import DotProductAttention, DotProducts, Rotary, TransposeXD
+from cai_reference.nets.graph.layers.attention import WHOLE_SEQUENCE, DotProductAttention, Rotary
 from cai_reference.nets.graph.layers.layer import Layer
 from cai_reference.nets.graph.layers.vectors import DiagonalSsm, TokenShift
 from cai_reference.nets.graph.net import Net
+from cai_reference.nets.graph.states import Memory, PreviousToken, Recurrence, VectorMemory
 
-WHOLE_SEQUENCE: Final = (DotProducts, TransposeXD)
+Passage: TypeAlias = Callable[[Sequence[Array], int], Array]
+"""From a layer's inputs [1, tokens, depth] and the position of the first token to its output."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NetSnapshot:
-    """A copy of caches and recurrences; positions are not part of it, every step states its own."""
+    """A copy of everything remembered; positions are not part of it, every step states its own.
 
-    caches: tuple[AttentionCache, ...]
+    Attributes:
+        caches: one an attention layer.
+        recurrences: the state of each.
+        shifts: the token before, of each token shift that is carried.
+    """
+
+    caches: tuple[CacheSnapshot, ...]
     recurrences: tuple[Array, ...]
+    shifts: tuple[Array, ...]
 
 
 class NetSession:
     """One sequence streamed through a net.
+
+    Attributes:
+        net: weights are read at every step, so that what an optimiser changes counts from the next step on.
+        arithmetic: of all steps.
+        capacity: how many tokens each cache has room for.
 
     Raises:
         NoCapacity: the capacity is below 1.
@@ -66,20 +80,26 @@ class NetSession:
         if capacity < 1:
             raise NoCapacity(capacity)
         for index, layer in enumerate(net.layers):
-            if isinstance(layer, WHOLE_SEQUENCE) or (isinstance(layer, Softmax) and layer.masked):
+            if isinstance(layer, WHOLE_SEQUENCE):
                 raise NotStreamable(index, net.specs[index].kind)
         self.net = net
         self.arithmetic = arithmetic
-        self._capacity = capacity
-        self._carries_shift = carries_shift
+        self.capacity = capacity
         self._stale_overflow = stale_overflow
+        layers = list(enumerate(net.layers))
         self._caches = {
-            index: AttentionCache(layer, capacity)
-            for index, layer in enumerate(net.layers)
-            if isinstance(layer, DotProductAttention)
+            index: AttentionCache(layer, capacity) for index, layer in layers if isinstance(layer, DotProductAttention)
         }
-        self._last: dict[int, Array] = {}
-        self.reset()
+        self._recurrences = {index: Recurrence(layer) for index, layer in layers if isinstance(layer, DiagonalSsm)}
+        self._shifts = {
+            index: PreviousToken(layer) for index, layer in layers if carries_shift and isinstance(layer, TokenShift)
+        }
+        memories: dict[int, Memory] = {**self._caches, **self._recurrences, **self._shifts}
+        self._memories = tuple(memories.values())
+        self._passages = tuple(
+            (net.specs[index].inputs, self._passage(index, layer, memories.get(index))) for index, layer in layers
+        )
+        self._outputs: tuple[Array, ...] = ()
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -92,60 +112,74 @@ class NetSession:
         """How many tokens each attention cache holds, in the order of the layers."""
         return tuple(cache.length for cache in self._caches.values())
 
+    @property
+    def hidden_state(self) -> Array:
+        """What feeds the output projection, for the tokens of the newest step: [tokens, depth].
+
+        Raises:
+            NothingFed: there was no step.
+        """
+        if not self._outputs:
+            raise NothingFed
+        hidden: Array = self._outputs[self.net.hidden_layer][0]
+        return hidden
+
     def reset(self) -> None:
-        """Forget everything that was fed; eviction and cache format stay."""
+        """Forget every token; eviction and cache format stay."""
         for cache in self._caches.values():
-            cache.truncate(0)
-        self._recurrences = {
-            index: np.zeros(layer.learned.weights[0].size)
-            for index, layer in enumerate(self.net.layers)
-            if isinstance(layer, DiagonalSsm)
-        }
-        self._shifted = {
-            index: np.zeros(layer.learned.weights[0].size)
-            for index, layer in enumerate(self.net.layers)
-            if isinstance(layer, TokenShift)
-        }
+            cache.length = 0
+        for memory in self._vectors():
+            memory.reset()
 
     def step(self, ids: Sequence[int] | Sequence[float], position: int) -> tuple[Array, ...]:
         """Feed tokens, the first at `position`, and return the output [tokens, depth] of every layer.
 
-        That the position is the number of tokens fed so far is up to the caller, as in the library.
+        That the position is the number of tokens fed so far is up to the caller, as in the library. A step that raises
+        leaves the session as it was.
 
         Raises:
-            NothingFed, NetTokenOutOfRange: before anything is remembered.
-            CacheOverflow: the tokens do not fit into the caches; nothing is remembered.
+            NothingFed: there are no tokens.
+            NetTokenOutOfRange: an id has no row in the embedding.
+            CacheOverflow: the tokens do not fit into the caches.
+            NonFiniteOutput: the output is not finite.
         """
         if not len(ids):
             raise NothingFed
-        self._check_room(len(ids))
-        x = np.asarray(ids, np.float64).reshape(1, -1, 1)
-        outputs: list[Array] = []
-        with np.errstate(over="ignore", invalid="ignore"):
-            for index, (spec, layer) in enumerate(zip(self.net.specs, self.net.layers, strict=True)):
-                inputs = [outputs[source] for source in spec.inputs] or [x]
-                outputs.append(self._through(index, layer, inputs, position))
+        if not self._stale_overflow:
+            for cache in self._caches.values():
+                cache.check_room(len(ids))
+        for memory in self._memories:
+            memory.mark()
+        try:
+            outputs = self._compute(np.asarray(ids, np.float64).reshape(1, len(ids), -1), position)
+            self.net.check_finite(outputs)
+        except BaseException:
+            for memory in self._memories:
+                memory.undo()
+            raise
+        self._outputs = tuple(outputs)
         return tuple(output[0] for output in outputs)
 
     def truncate(self, length: int) -> None:
         """Cut every cache back to `length` tokens.
 
         Raises:
-            RecurrenceStays: the net has a recurrence, which cannot follow.
+            RecurrenceStays: a layer keeps one state, which cannot follow.
             CutOutOfRange: a cache is shorter.
         """
-        for layer in self._recurrences:
-            raise RecurrenceStays(layer, length)
+        for index in (*self._recurrences, *self._shifts):
+            raise RecurrenceStays(index, self.net.specs[index].kind, length)
+        for held in self.lengths:
+            if not 0 <= length <= held:
+                raise CutOutOfRange(length, held)
         for cache in self._caches.values():
-            cache.copy().truncate(length)
-        for cache in self._caches.values():
-            cache.truncate(length)
+            cache.length = length
 
     def evict(self, eviction: Eviction | None) -> None:
         """Keep only sinks and recent tokens from now on; None ends it.
 
         Raises:
-            EvictionRefused: no recent token, more than the capacity, or a windowed layer.
+            EvictionRefused: no sink, no recent token, more than the capacity, or a windowed layer.
         """
         if eviction is not None:
             self._check_eviction(eviction)
@@ -164,83 +198,90 @@ class NetSession:
             cache.eight_bits = eight_bits
 
     def snapshot(self) -> NetSnapshot:
-        """Copy caches and recurrences.
+        """Copy caches, recurrences and carried token shifts.
 
         Raises:
             QuantisationRefused: the caches are in 8 bits.
         """
-        if any(cache.eight_bits for cache in self._caches.values()):
-            raise QuantisationRefused("caches in 8 bits are not copied")
+        self._check_full_format()
         return NetSnapshot(
-            tuple(cache.copy() for cache in self._caches.values()),
-            tuple(state.copy() for state in self._recurrences.values()),
+            tuple(cache.snapshot() for cache in self._caches.values()),
+            tuple(recurrence.vector for recurrence in self._recurrences.values()),
+            tuple(shift.vector for shift in self._shifts.values()),
         )
 
     def restore(self, snapshot: NetSnapshot) -> None:
         """Return to a snapshot, which stays usable; what follows has the same bits as what followed it.
 
+        It may come from another session, of another capacity too, on a net with layers of the same sizes.
+
         Raises:
-            ForeignSnapshot: it has other numbers of caches or recurrences, or longer ones.
+            ForeignSnapshot: what it holds differs in number or width.
+            SnapshotTooLong: the caches have no room for it, or for what its eviction keeps.
+            QuantisationRefused: the caches are in 8 bits.
         """
-        given = (len(snapshot.caches), len(snapshot.recurrences))
-        if given != self.counts[:2] or any(cache.capacity != self._capacity for cache in snapshot.caches):
-            raise ForeignSnapshot(given, self.counts[:2])
-        self._caches = dict(zip(self._caches, (cache.copy() for cache in snapshot.caches), strict=True))
-        states = (state.copy() for state in snapshot.recurrences)
-        self._recurrences = dict(zip(self._recurrences, states, strict=True))
+        self._check_full_format()
+        for what, given, own in (
+            ("caches", tuple(cache.rows.shape[1] for cache in snapshot.caches), self._caches),
+            ("recurrences", tuple(state.size for state in snapshot.recurrences), self._recurrences),
+            ("token shifts", tuple(state.size for state in snapshot.shifts), self._shifts),
+        ):
+            expected = tuple(memory.width for memory in own.values())
+            if given != expected:
+                raise ForeignSnapshot(what, given, expected)
+        for held in snapshot.caches:
+            needed = max(len(held.rows), 0 if held.eviction is None else held.eviction.kept)
+            if needed > self.capacity:
+                raise SnapshotTooLong(needed, self.capacity)
+        for cache, held in zip(self._caches.values(), snapshot.caches, strict=True):
+            cache.restore(held)
+        for memory, vector in zip(self._vectors(), (*snapshot.recurrences, *snapshot.shifts), strict=True):
+            memory.vector = vector
 
-    def _through(self, index: int, layer: Layer, inputs: Sequence[Array], position: int) -> Array:
-        if isinstance(layer, DotProductAttention):
-            return self._attended(index, inputs[0])
-        if isinstance(layer, DiagonalSsm):
-            return self._recurred(index, layer, inputs[0])
-        if isinstance(layer, TokenShift) and self._carries_shift:
-            return self._mixed(index, layer, inputs[0])
+    def _compute(self, x: Array, position: int) -> list[Array]:
+        outputs: list[Array] = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for sources, passage in self._passages:
+                outputs.append(passage([outputs[source] for source in sources] or [x], position))
+        return outputs
+
+    def _passage(self, index: int, layer: Layer, memory: Memory | None) -> Passage:
+        """Return the way through one layer."""
+        if isinstance(memory, AttentionCache) and self._stale_overflow:
+            return lambda inputs, position: self._stale(index, memory, inputs[0])
+        if memory is not None:
+            return lambda inputs, position: memory.feed(self.arithmetic, inputs[0][0])[None]
         if isinstance(layer, Rotary):
-            return layer.turned(self.arithmetic, inputs[0], position)
-        return layer.forward(self.arithmetic, inputs)[0]
+            return lambda inputs, position: layer.turned(self.arithmetic, inputs[0], position)
+        return lambda inputs, position: layer.forward(self.arithmetic, inputs)[0]
 
-    def _attended(self, index: int, x: Array) -> Array:
+    def _stale(self, index: int, cache: AttentionCache, x: Array) -> Array:
+        """Feed a cache; where it is full, return what it returned in the step before."""
         try:
-            self._last[index] = self._caches[index].feed(self.arithmetic, x[0])[None]
+            return cache.feed(self.arithmetic, x[0])[None]
         except CacheOverflow:
-            if not self._stale_overflow or index not in self._last:
+            if not self._outputs or self._outputs[index].shape[1] != x.shape[1]:
                 raise
-        return self._last[index]
+        return self._outputs[index]
 
-    def _recurred(self, index: int, layer: DiagonalSsm, x: Array) -> Array:
-        a_raw, b, c, e = layer.learned.weights
-        a = sigmoid(self.arithmetic, a_raw)
-        state = self._recurrences[index]
-        y = np.empty(x.shape)
-        for token, row in enumerate(x[0]):
-            state = (a * state) + (b * row)
-            y[0, token] = (c * state) + (e * row)
-        self._recurrences[index] = state
-        return y
+    def _vectors(self) -> tuple[VectorMemory, ...]:
+        return (*self._recurrences.values(), *self._shifts.values())
 
-    def _mixed(self, index: int, layer: TokenShift, x: Array) -> Array:
-        (mix,) = layer.learned.weights
-        before = np.concatenate((self._shifted[index][None, None], x[:, :-1]), axis=1)
-        self._shifted[index] = x[0, -1].copy()
-        return (mix * x) + ((1.0 - mix) * before)
-
-    def _check_room(self, tokens: int) -> None:
-        if self._stale_overflow:
-            return
-        for cache in self._caches.values():
-            if cache.eviction is None and cache.length + tokens > cache.capacity:
-                raise CacheOverflow(cache.length, tokens, cache.capacity)
+    def _check_full_format(self) -> None:
+        if any(cache.eight_bits for cache in self._caches.values()):
+            raise QuantisationRefused("caches in 8 bits are not copied")
 
     def _check_eviction(self, eviction: Eviction) -> None:
         def refused(reason: str) -> EvictionRefused:
             return EvictionRefused(eviction.sinks, eviction.recent, reason)
 
-        if eviction.sinks < 0 or eviction.recent < 1:
+        if eviction.sinks < 1:
+            raise refused("the library takes no sinks for no eviction, for which None stands")
+        if eviction.recent < 1:
             raise refused("at least the current token has to stay")
-        if eviction.sinks + eviction.recent > self._capacity:
-            raise refused(f"the caches have room for {self._capacity}")
-        if any(cache.layer.window is not None for cache in self._caches.values()):
+        if eviction.kept > self.capacity:
+            raise refused(f"the caches have room for {self.capacity}")
+        if any(cache.windowed for cache in self._caches.values()):
             raise refused("a layer has a window already")
-        if any(length > eviction.sinks + eviction.recent for length in self.lengths):
+        if any(length > eviction.kept for length in self.lengths):
             raise refused("the caches hold more already")

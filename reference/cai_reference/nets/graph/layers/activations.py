@@ -10,10 +10,10 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import sigmoid
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved
 
 EXPONENT_LIMIT: Final = 4000.0
-"""Softmax clips its exponents to ±4000."""
+"""Softmax clips its exponents to ±4000; above 0 there are none."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Relu:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Pass where x ≥ 0."""
         return (np.where(saved[0] >= 0.0, gradient, 0.0),), None
 
@@ -47,7 +47,7 @@ class SignedSquareRoot:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """The derivative is 1 within ±1, and 1 / (2 √|x|) beyond."""
         size = np.maximum(np.abs(saved[0]), 1.0)
         return (np.where(size <= 1.0, gradient, gradient / (2.0 * np.sqrt(size))),), None
@@ -65,14 +65,14 @@ class SwiGlu:
         half = x.shape[2] // 2
         value, gate = x[..., :half], x[..., half:]
         opened = sigmoid(arithmetic, gate)
-        return value * (gate * opened), (value, gate, opened)
+        silu = gate * opened
+        return value * silu, (value, silu, opened)
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return da = g · silu(b), db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
-        value, gate, opened = saved
-        silu = gate * opened
+        value, silu, opened = saved
         slope = silu + opened * (1.0 - silu)
         return (np.concatenate((gradient * silu, gradient * value * slope), axis=2),), None
 
@@ -82,29 +82,25 @@ class Softmax:
     """TNNetPointwiseSoftMax over the depth; a depth of 1 passes unchanged.
 
     `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and
-    cross-entropy together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖². `masked` sets
-    what lies above the diagonal to 0, as in causal maps of attention.
+    cross-entropy together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖².
     """
 
     straight: bool
-    masked: bool = False
     learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
-        """Normalise each row: exp(clip(x − max, ±4000)) / Σ."""
+        """Normalise each row: exp(max(x − max x, −4000)) / Σ."""
         (x,) = inputs
         if x.shape[2] == 1:
             return x, ()
-        shifted = np.clip(x - np.max(x, axis=2, keepdims=True), -EXPONENT_LIMIT, EXPONENT_LIMIT)
-        exponential = arithmetic.exp(shifted)
-        if self.masked:
-            exponential = np.tril(exponential)
-        p = exponential / arithmetic.sum(exponential, axis=2, keepdims=True)
+        shifted = x - np.max(x, axis=2, keepdims=True)
+        p = arithmetic.exp(np.maximum(shifted, -EXPONENT_LIMIT, out=shifted))
+        p /= arithmetic.sum(p, axis=2, keepdims=True)
         return p, (p,)
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return p · (g − Σ p g), or g as it is."""
         if self.straight or not saved:
             return (gradient,), None

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.layers.rope import rotation, turn
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Rotary:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Turn back."""
         table = rotation(arithmetic, 0, gradient.shape[1], gradient.shape[2], self.base)
         return (turn(gradient, table.cosines, -table.sines),), None
@@ -59,14 +60,14 @@ class DotProductAttention:
         """Attend within each example."""
         query, key, value = (inputs[0][..., part * self.width : (part + 1) * self.width] for part in range(3))
         scores = arithmetic.matmul(query, np.swapaxes(key, 1, 2)) * (1.0 / math.sqrt(self.width))
-        scores = np.where(self._visible(scores.shape[1]), scores, -np.inf)
-        exponential = arithmetic.exp(scores - np.max(scores, axis=2, keepdims=True))
-        p = exponential / arithmetic.sum(exponential, axis=2, keepdims=True)
+        np.copyto(scores, -np.inf, where=self._hidden(scores.shape[1]))
+        p = arithmetic.exp(scores - np.max(scores, axis=2, keepdims=True))
+        p /= arithmetic.sum(p, axis=2, keepdims=True)
         return arithmetic.matmul(p, value), (query, key, value, p)
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """With dS = p · (g Vᵀ − Σ p g Vᵀ): dQ = dS K / √width, dK = dSᵀ Q / √width, dV = pᵀ g."""
         query, key, value, p = saved
         toward = arithmetic.matmul(gradient, np.swapaxes(value, 1, 2))
@@ -78,10 +79,10 @@ class DotProductAttention:
         )
         return (np.concatenate(parts, axis=2),), None
 
-    def _visible(self, tokens: int) -> NDArray[np.bool_]:
+    def _hidden(self, tokens: int) -> NDArray[np.bool_]:
         query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
-        visible = (key <= query) | (not self.causal)
-        return visible if self.window is None else visible & (query - key < self.window)
+        hidden = (key > query) & self.causal
+        return hidden if self.window is None else hidden | (query - key >= self.window)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class DotProducts:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return dA = gᵀ B, dB = g A."""
         first, second = saved
         passed = np.tril(gradient) if self.masked else gradient
@@ -118,6 +119,10 @@ class TransposeXD:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Transpose back."""
         return (np.swapaxes(gradient, 1, 2),), None
+
+
+WHOLE_SEQUENCE: Final = (DotProducts, TransposeXD)
+"""Classes that turn tokens into channels, and so need all of them at once."""

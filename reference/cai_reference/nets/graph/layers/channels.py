@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved, limited
+from cai_reference.nets.graph.layers.layer import (
+    Channels,
+    GradientRules,
+    InputGradient,
+    Learned,
+    Saved,
+    SomeChannels,
+    limited,
+)
 
 
 @dataclass(frozen=True)
 class Sum:
     """TNNetSum: the elementwise sum of its inputs, in the order of the list."""
 
+    inputs: int
     learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
@@ -24,13 +32,13 @@ class Sum:
         total = inputs[0]
         for other in inputs[1:]:
             total = total + other
-        return total, (np.array(len(inputs), np.float64),)
+        return total, ()
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Every input takes the whole gradient, limited."""
-        return (limited(gradient, rules.limit),) * int(saved[0]), None
+        return (limited(gradient, rules.limit),) * self.inputs, None
 
 
 @dataclass(frozen=True)
@@ -45,11 +53,9 @@ class Concatenation:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Each input takes its part."""
-        ends = [0]
-        for part in saved:
-            ends.append(ends[-1] + part.shape[2])
+        ends = accumulate((part.shape[2] for part in saved), initial=0)
         return tuple(gradient[..., first:last] for first, last in pairwise(ends)), None
 
 
@@ -57,27 +63,36 @@ class Concatenation:
 class ChannelChoice:
     """TNNetSplitChannels: some channels, in the order of the list; TNNetInterleaveChannels: all of them, permuted.
 
-    Channel i of the output is channel `sources[i]` of the input.
+    Attributes:
+        channels: channel i of the output is the i-th of these of the input.
+        repeats: whether one of them is picked twice.
     """
 
-    sources: NDArray[np.intp]
+    channels: Channels
+    repeats: bool
     learned: None = None
+
+    @classmethod
+    def of(cls, sources: Sequence[int]) -> ChannelChoice:
+        """Pick `sources`; neighbours are a slice, of which NumPy makes a view instead of a copy."""
+        first, count = sources[0], len(sources)
+        if list(sources) == list(range(first, first + count)):
+            return cls(slice(first, first + count), repeats=False)
+        return cls(np.array(sources, np.intp), repeats=len(set(sources)) < count)
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Pick."""
-        (x,) = inputs
-        return x[..., self.sources], (np.array(x.shape[2], np.float64),)
+        return inputs[0][..., self.channels], (inputs[0],)
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Put back; a channel that was picked twice takes both gradients, one that was not takes none."""
-        back = np.zeros((*gradient.shape[:2], int(saved[0])))
-        if np.unique(self.sources).size == self.sources.size:
-            back[..., self.sources] = gradient
-        else:
-            for place, channel in enumerate(self.sources):
-                back[..., channel] += gradient[..., place]
+        (x,) = saved
+        if isinstance(self.channels, slice) or not self.repeats:
+            return (SomeChannels(self.channels, gradient, x.shape[2]),), None
+        back = np.zeros(x.shape)
+        np.add.at(np.moveaxis(back, 2, 0), self.channels, np.moveaxis(gradient, 2, 0))
         return (back,), None
 
 
@@ -93,6 +108,6 @@ class Negate:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Change it back."""
         return (-gradient,), None

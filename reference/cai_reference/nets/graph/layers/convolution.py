@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved, limited
+from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved, limited
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class PointwiseConvolution:
         weight = self.learned.weights[0]
         raw = arithmetic.matmul(x.reshape(-1, x.shape[2]), weight.T).reshape(*x.shape[:2], weight.shape[0])
         if self.biased:
-            raw = raw + self.learned.biases
+            raw += self.learned.biases
         return (np.maximum(raw, 0.0), (x, raw)) if self.rectified else (raw, (x,))
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return dx = g W, dW = gᵀ x, db = Σ g; the rectified layer passes where its sum is not negative."""
         x = saved[0]
         passed = limited(gradient, rules.limit)
@@ -62,11 +62,13 @@ class GroupedConvolution:
         split = self._split(x)
         mapped = arithmetic.matmul(split, np.swapaxes(weight, 1, 2))
         y = np.swapaxes(mapped, 0, 1).reshape(*x.shape[:2], -1)
-        return (y + self.learned.biases if self.biased else y), (x,)
+        if self.biased:
+            y += self.learned.biases
+        return y, (x,)
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Each group's gradients are those of a dense map of its own."""
         (x,) = saved
         weight = self._by_group()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.nets.graph.errors import NetTokenOutOfRange
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Input:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Nothing lies before the input."""
         return (), None
 
@@ -54,7 +54,7 @@ class Embedding:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Each place adds its gradient to its id's row, in the order of batch and tokens."""
         (x,) = saved
         rows = self._ids(x) if rules.rows is None else rules.rows
@@ -68,8 +68,10 @@ class Embedding:
 
     def _ids(self, x: Array) -> NDArray[np.intp]:
         vocabulary = self.learned.weights[0].shape[0]
-        wrong = ~(x < vocabulary - 0.5)
+        ids = np.rint(x[..., 0])
+        wrong = ~(ids < vocabulary)
         if np.any(wrong):
-            _, position, _ = np.argwhere(wrong)[0]
-            raise NetTokenOutOfRange(int(position), float(x[wrong][0]), vocabulary)
-        return np.rint(x[..., 0]).astype(np.intp)
+            example, position = np.argwhere(wrong)[0]
+            raise NetTokenOutOfRange(int(position), float(x[example, position, 0]), vocabulary)
+        # All ids below 0 are alike, and far ones have no integer.
+        return np.maximum(ids, -1.0).astype(np.intp)

@@ -18,6 +18,9 @@ from cai_reference.arithmetic import Arithmetic, Array
 Saved: TypeAlias = tuple[Array, ...]
 """What a layer's gradient needs of its forward pass."""
 
+Channels: TypeAlias = slice | NDArray[np.intp]
+"""Some channels of a value: a range of them, or a list."""
+
 
 @dataclass
 class Learned:
@@ -64,6 +67,24 @@ class GradientRules:
 EXACT: Final = GradientRules()
 
 
+@dataclass(frozen=True)
+class SomeChannels:
+    """The gradient of an input of which only some channels were read; that of the others is zero.
+
+    Attributes:
+        channels: which ones; none stands there twice.
+        gradient: [batch, tokens, channels].
+        depth: how many channels the input has.
+    """
+
+    channels: Channels
+    gradient: Array
+    depth: int
+
+
+InputGradient: TypeAlias = Array | SomeChannels
+
+
 class Layer(Protocol):
     """A layer."""
 
@@ -73,12 +94,12 @@ class Layer(Protocol):
         ...
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
-        """Return the output [batch, tokens, depth], and what the gradient needs."""
+        """Return the output [batch, tokens, depth], and what the gradient needs; neither is written to later."""
         ...
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return the gradient of each input, and that of what was learned, summed over the batch."""
         ...
 
@@ -87,7 +108,9 @@ def limited(gradient: Array, limit: float | None) -> Array:
     """Scale each example [tokens, depth] down so that no entry is larger than the limit."""
     if limit is None:
         return gradient
-    largest = np.max(np.abs(gradient), axis=(1, 2), keepdims=True)
+    # Two passes that allocate nothing are faster than one over magnitudes.
+    largest = np.maximum(np.max(gradient, axis=(1, 2)), -np.min(gradient, axis=(1, 2)))
     if not np.any(largest > limit):
         return gradient
-    return np.where(largest > limit, gradient * (limit / np.maximum(largest, limit)), gradient)
+    factors: Array = limit / np.maximum(largest, limit)
+    return gradient * factors[:, None, None]

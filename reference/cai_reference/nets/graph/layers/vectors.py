@@ -9,7 +9,7 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import sigmoid
-from cai_reference.nets.graph.layers.layer import GradientRules, Learned, Saved
+from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DynamicTanh:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """dγ = Σ g t, dβ = Σ g, dα = Σ g γ x (1 − t²), dx = g γ α (1 − t²), with t = tanh(α x)."""
         x, squashed = saved
         gamma, _, alpha = self.learned.weights
@@ -57,7 +57,7 @@ class TokenShift:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return dm = Σ g[t] (x[t] − x[t−1]); dx[t] = g[t] m + g[t+1] (1 − m)."""
         x, before = saved
         (mix,) = self.learned.weights
@@ -90,7 +90,7 @@ class DiagonalSsm:
 
     def backward(
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[Array, ...], Learned | None]:
+    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Backwards through time: gh[t] = c · g[t] + a · gh[t+1]; dx = b · gh + e · g; da_raw = da · a (1 − a)."""
         x, states = saved
         a_raw, b, c, e = self.learned.weights
