@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Final, TypedDict, cast
 
 import numpy as np
@@ -78,6 +79,7 @@ def decoder_of(configuration: Configuration) -> DecoderConfiguration:
     return configuration
 
 
+@cache
 def layers_of(configuration: Configuration) -> tuple[LayerSpec, ...]:
     """Return the layers of a decoder or a draft."""
     if isinstance(configuration, DraftConfiguration):

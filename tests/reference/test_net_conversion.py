@@ -105,9 +105,9 @@ class TestThereAndBack:
         model = drawn(TINY["hybrid"])
         same_values(model, net_to_decoder(parse_net(format_net(decoder_to_net(model)))))
 
-    @pytest.mark.parametrize("phase", ["phase7", "phase5draft"])
+    @pytest.mark.parametrize("phase", ["phase7"])
     def test_a_published_net_comes_back_with_every_bit(self, phase: str) -> None:
-        """One of the decoders, with groups and three mixers, and the draft."""
+        """The one with groups and three mixers."""
         self._there_and_back(phase)
 
     @pytest.mark.exhaustive
