@@ -141,7 +141,7 @@ class AttentionCache:
         first = 0 if self._window is None else max(0, self.length - self._window)
         seen = self._rows[first : self.length]
         scores = arithmetic.matmul(seen[:, : self._width], query[:, None]) * self._factor
-        p = arithmetic.exp(scores - np.max(scores))
+        p = arithmetic.exp(scores - scores.max())
         p /= arithmetic.sum(p)
         return arithmetic.matmul(p.T, seen[:, self._width :]).reshape(self._width)
 

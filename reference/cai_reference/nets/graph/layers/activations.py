@@ -73,8 +73,11 @@ class SwiGlu:
     ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Return da = g · silu(b), db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
         value, silu, opened = saved
-        slope = silu + opened * (1.0 - silu)
-        return (np.concatenate((gradient * silu, gradient * value * slope), axis=2),), None
+        half = silu.shape[2]
+        result = np.empty((*gradient.shape[:2], 2 * half))
+        np.multiply(gradient, silu, out=result[..., :half])
+        np.multiply(gradient * value, silu + opened * (1.0 - silu), out=result[..., half:])
+        return (result,), None
 
 
 @dataclass(frozen=True)

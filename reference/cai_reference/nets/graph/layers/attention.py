@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.layers.rope import rotation, turn
+from cai_reference.layers.rope import rotation
 from cai_reference.nets.graph.layers.layer import GradientRules, InputGradient, Learned, Saved
 
 
@@ -34,13 +35,27 @@ class Rotary:
         self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
     ) -> tuple[tuple[InputGradient, ...], Learned | None]:
         """Turn back."""
-        table = rotation(arithmetic, 0, gradient.shape[1], gradient.shape[2], self.base)
-        return (turn(gradient, table.cosines, -table.sines),), None
+        cosines, sines, partners = _turning(arithmetic, 0, *gradient.shape[1:], self.base)
+        return ((gradient * cosines - gradient.take(partners, axis=2) * sines) + 0.0,), None
 
     def turned(self, arithmetic: Arithmetic, x: Array, position: int) -> Array:
         """Turn [batch, tokens, depth], the first token standing at `position`."""
-        table = rotation(arithmetic, position, x.shape[1], x.shape[2], self.base)
-        return turn(x, table.cosines, table.sines)
+        cosines, sines, partners = _turning(arithmetic, position, *x.shape[1:], self.base)
+        return (x * cosines + x.take(partners, axis=2) * sines) + 0.0
+
+
+@lru_cache(maxsize=1024)
+def _turning(
+    arithmetic: Arithmetic, position: int, tokens: int, depth: int, base: float
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return c, s and k such that channel i of token t turns into x[t,i] · c[t,i] + x[t,k[i]] · s[t,i].
+
+    Written for one channel instead of a pair, a turn is three operations on whole rows. Its bits are those of the pair's
+    formula, since a sine only changes sign: (l, r) → (l cos − r sin, r cos + l sin).
+    """
+    table = rotation(arithmetic, position, tokens, depth, base)
+    sines = np.stack((-table.sines, table.sines), axis=2).reshape(tokens, depth)
+    return np.repeat(table.cosines, 2, axis=1), sines, np.arange(depth) ^ 1
 
 
 @dataclass(frozen=True)
