@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, published, run, trace
+from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, net, published, run, tokenizer, trace
 from cai_conform.failures import Commands, explain_refusal
 from cai_conform.terminal import prepare_streams
 
@@ -30,9 +30,11 @@ app.command("trace")(trace.trace)
 app.command("verify")(compare.verify)
 app.command("diff")(compare.diff)
 app.command("published")(published.published)
+app.add_typer(net.app, name="net")
 app.add_typer(golden.app, name="golden")
 app.add_typer(arithmetic.app, name="arithmetic")
 app.add_typer(backends.app, name="backends")
+app.add_typer(tokenizer.app, name="tokenizer")
 app.command("doctor")(doctor.doctor)
 
 

@@ -1,0 +1,221 @@
+"""The ways from the tokens so far to the prediction of the next one: a net encoded again, or streamed.
+
+A *path* is asked for one prediction after the other, each time with one token more. What it answers must not depend on
+the path, as long as the path is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from cai_conformance.nets.heads import Heads, Prediction
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.decoding.drafts import TokenShiftSession
+from cai_reference.decoding.session import Session
+from cai_reference.models.token_shift_draft import TokenShiftDraft
+from cai_reference.nets.graph.cache import Eviction
+from cai_reference.nets.graph.net import Net
+from cai_reference.nets.graph.session import NetSession
+
+PADDING: Final = 0
+"""What stands behind the tokens of a padded input."""
+
+
+class NetPath(Protocol):
+    """A way to predictions. `forwards` counts runs of the net."""
+
+    forwards: int
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Take note of the first tokens of a prompt, behind which nobody asks for a prediction."""
+        ...
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Return the prediction behind `ids`, which are one token longer than what was seen before."""
+        ...
+
+
+def run_outputs(net: Net, arithmetic: Arithmetic, ids: Sequence[int]) -> tuple[Array, ...]:
+    """Return the outputs [tokens, depth] of all layers for one sequence."""
+    return tuple(output[0] for output in net.run(arithmetic, [list(ids)]).outputs)
+
+
+class PaddedPath:
+    """Encodes everything again, padded with zeros to the context, as the library's *full* arm does."""
+
+    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
+        self.forwards = 0
+        self._net = net
+        self._arithmetic = arithmetic
+        self._heads = Heads.of(net)
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Nothing is remembered, so there is nothing to do."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Run the whole context and read the row of the newest token."""
+        return self._heads.prediction(self.outputs(ids), len(ids) - 1)
+
+    def outputs(self, ids: Sequence[int]) -> tuple[Array, ...]:
+        """Return the outputs [context, depth] of all layers."""
+        self.forwards += 1
+        padding = [PADDING] * (self._net.context - len(ids))
+        return run_outputs(self._net, self._arithmetic, [*ids, *padding])
+
+
+class PrefixPath:
+    """Encodes everything again, without padding."""
+
+    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
+        self.forwards = 0
+        self._net = net
+        self._arithmetic = arithmetic
+        self._heads = Heads.of(net)
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Nothing is remembered, so there is nothing to do."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Run the tokens and read the last row."""
+        self.forwards += 1
+        return self._heads.prediction(run_outputs(self._net, self._arithmetic, ids), -1)
+
+
+class TwoTokenPath:
+    """Encodes the two newest tokens and reads the second row, for nets whose only memory is a token shift."""
+
+    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
+        self.forwards = 0
+        self._net = net
+        self._arithmetic = arithmetic
+        self._heads = Heads.of(net)
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Nothing is remembered, so there is nothing to do."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Run the two newest tokens; id 0 stands before the first, whose embedding is zero."""
+        self.forwards += 1
+        window = [PADDING, *ids][-2:]
+        return self._heads.prediction(run_outputs(self._net, self._arithmetic, window), 1)
+
+
+class SessionPath:
+    """Streams a net through a session, a token a step; the prompt goes in by `chunk` tokens."""
+
+    def __init__(self, session: NetSession, chunk: int = 1) -> None:
+        self.forwards = 0
+        self.session = session
+        self._heads = Heads.of(session.net)
+        self._chunk = chunk
+        self._fed = 0
+
+    @classmethod
+    def open(cls, net: Net, arithmetic: Arithmetic, chunk: int = 1, *, carries_shift: bool = False) -> SessionPath:
+        """Open a session with room for the context and a token more, as the published programs do.
+
+        Raises:
+            NotStreamable: a layer needs the whole sequence.
+        """
+        return cls(NetSession(net, arithmetic, net.context + 1, carries_shift=carries_shift), chunk)
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Feed the tokens by chunks."""
+        for first in range(0, len(ids), self._chunk):
+            self.feed(ids[first : first + self._chunk])
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Feed what is new."""
+        return self._heads.prediction(self.feed(ids[self._fed :]), -1)
+
+    def feed(self, ids: Sequence[int]) -> tuple[Array, ...]:
+        """Feed tokens behind those fed before, and return the outputs [tokens, depth] of all layers."""
+        self.forwards += 1
+        outputs = self.session.step(ids, self._fed)
+        self._fed += len(ids)
+        return outputs
+
+    def back_to(self, length: int) -> None:
+        """Go on as if only the first `length` tokens had been fed; the session is already there."""
+        self._fed = length
+
+
+class EightBitPath(SessionPath):
+    """Streams with keys and values in 8 bits: not exact."""
+
+    def __init__(self, session: NetSession) -> None:
+        super().__init__(session)
+        session.quantise()
+
+
+class EvictingPath(SessionPath):
+    """Streams with a few sinks and recent tokens only: not exact, once a token has been dropped."""
+
+    def __init__(self, session: NetSession, eviction: Eviction) -> None:
+        super().__init__(session)
+        session.evict(eviction)
+
+
+class SnapshotPath(SessionPath):
+    """Takes a snapshot before every step, goes astray by a step, and is restored."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Feed a wrong token, go back, and feed the right one."""
+        snapshot, fed = self.session.snapshot(), self._fed
+        # The neighbour of the right id; id 0 could not be told from padding.
+        self.feed([1 if ids[-1] != 1 else min(2, self._heads.vocabulary - 1)])
+        self.session.restore(snapshot)
+        self.back_to(fed)
+        return super().next(ids)
+
+
+class RefeedingPath(SessionPath):
+    """Cuts its caches back before every step by up to `chunk` tokens, and feeds those again in one window."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Cut back, then feed what was cut and what is new."""
+        length = max(0, self._fed - self._chunk)
+        self.session.truncate(length)
+        self.back_to(length)
+        return super().next(ids)
+
+
+class DecoderPath:
+    """Streams the decoder that a net is, through the decoder family's own session."""
+
+    def __init__(self, session: Session) -> None:
+        self.forwards = 0
+        self._session = session
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Feed token after token."""
+        for token in ids:
+            self._feed([token])
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Feed what is new; a decoder gives logits, and the largest is chosen."""
+        logits = self._feed(ids[self._session.length :])
+        return Prediction(logits, logits)
+
+    def _feed(self, ids: Sequence[int]) -> Array:
+        self.forwards += 1
+        row: Array = self._session.feed(ids)[0][-1]
+        return row
+
+
+class DraftPath:
+    """Streams the draft that a net is, through the draft family's own session."""
+
+    def __init__(self, model: TokenShiftDraft, arithmetic: Arithmetic) -> None:
+        self.forwards = 0
+        self._session = TokenShiftSession(model, arithmetic)
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Nothing: the two newest tokens are all that a draft sees."""
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Ask the draft."""
+        self.forwards += 1
+        logits = self._session.logits(ids)
+        return Prediction(logits, logits)

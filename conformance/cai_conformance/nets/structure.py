@@ -1,0 +1,84 @@
+"""What the layers of a net say about it without being run: vocabulary, what a session collects, idle biases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cai_reference.nets.graph.making import CONVOLUTIONS
+from cai_reference.nets.shapes import Shape
+from cai_reference.nets.structure import JOINS, SELECTS, LayerSpec
+
+EMBEDDING: Final = "TNNetEmbedding"
+ATTENTION: Final = "TNNetScaledDotProductAttention"
+RECURRENCE: Final = "TNNetDiagonalSSM"
+ROTARY: Final = "TNNetRotaryEmbedding"
+SHIFT: Final = "TNNetTokenShift"
+CONCATENATION: Final = "TNNetDeepConcat"
+
+
+def embedding_vocabulary(specs: Sequence[LayerSpec]) -> int | None:
+    """Return how many ids the first embedding knows; None of a net without one."""
+    return next((spec.integers[0] for spec in specs if spec.kind == EMBEDDING), None)
+
+
+def session_counts(specs: Sequence[LayerSpec]) -> tuple[int, int, int]:
+    """Return how many attention caches, recurrences and rotary layers a streaming session collects."""
+    attentions, recurrences, rotary = (
+        sum(spec.kind == kind for spec in specs) for kind in (ATTENTION, RECURRENCE, ROTARY)
+    )
+    return attentions, recurrences, rotary
+
+
+def shift_layers(specs: Sequence[LayerSpec]) -> tuple[int, ...]:
+    """Return the indices of the token shifts, which no streaming session collects."""
+    return tuple(index for index, spec in enumerate(specs) if spec.kind == SHIFT)
+
+
+def constant_key_biases(specs: Sequence[LayerSpec], shapes: Sequence[Shape]) -> dict[int, tuple[int, ...]]:
+    """Return the neurons whose bias only adds the same to every key, by layer: no output depends on it.
+
+    A softmax over the keys does not change when every key gets the same vector on top, since each score of a query
+    grows by the same number. So the gradient of such a bias is zero, and what an optimiser makes of its rounding
+    errors is noise. A neuron is one of them if its channel is taken into the key part of attention layers, and nowhere
+    else, through nothing but splits and concatenations; a rotation on the way would make it depend on the position.
+    """
+    uses = _channel_uses(specs, shapes)
+    found: dict[int, tuple[int, ...]] = {}
+    for index, spec in enumerate(specs):
+        if spec.kind not in CONVOLUTIONS or spec.kind == "TNNetPointwiseConvReLU":
+            continue
+        neurons = tuple(channel for channel, use in enumerate(uses[index]) if use == {_KEY})
+        if neurons:
+            found[index] = neurons
+    return found
+
+
+_KEY: Final = "key"
+_OTHER: Final = "other"
+
+
+def _channel_uses(specs: Sequence[LayerSpec], shapes: Sequence[Shape]) -> list[list[set[str]]]:
+    """Return, for every channel of every layer, where its value ends up unchanged: in keys, or in something else."""
+    uses: list[list[set[str]]] = [[set() for _ in range(shape.depth)] for shape in shapes]
+    uses[-1] = [{_OTHER} for _ in range(shapes[-1].depth)]
+    for index in reversed(range(len(specs))):
+        spec = specs[index]
+        if spec.kind == SELECTS:
+            for channel, source in enumerate(spec.listed):
+                uses[spec.previous][source] |= uses[index][channel]
+        elif spec.kind == CONCATENATION:
+            channel = 0
+            for source in spec.listed:
+                for inner in range(shapes[source].depth):
+                    uses[source][inner] |= uses[index][channel]
+                    channel += 1
+        elif spec.kind == ATTENTION:
+            width = spec.integers[0]
+            for channel, use in enumerate(uses[spec.previous]):
+                use.add(_KEY if width <= channel < 2 * width else _OTHER)
+        else:
+            for source in spec.listed if spec.kind in JOINS else spec.inputs:
+                for use in uses[source]:
+                    use.add(_OTHER)
+    return uses
