@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from cai_conform.commands import arithmetic, backends, catalogue, compare, doctor, golden, net, published, run, tokenizer, trace
+from cai_conform.commands import (
+    arithmetic,
+    backends,
+    catalogue,
+    compare,
+    doctor,
+    golden,
+    net,
+    published,
+    run,
+    tokenizer,
+    trace,
+)
 from cai_conform.failures import Commands, explain_refusal
 from cai_conform.terminal import prepare_streams
 

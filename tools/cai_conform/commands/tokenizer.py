@@ -1,0 +1,146 @@
+"""`cai-conform tokenizer`: fit the vocabulary of the CAI NEURAL API's tokenizer, and code with one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cai_conform.commands.compare import STANDARD_INPUT, read_file
+from cai_conform.terminal import progress, say, write_bytes
+
+if TYPE_CHECKING:
+    from cai_reference.legacy.tokenizer import Rows, Vocabulary
+
+app = typer.Typer(
+    help="The tokenizer of the CAI NEURAL API, defects included: what it fits, encodes and decodes, byte for byte.",
+    no_args_is_help=True,
+)
+
+TextFile = Annotated[str, typer.Argument(metavar="FILE", help="The text to fit to; - reads standard input.")]
+Size = Annotated[int, typer.Option("--size", min=129, metavar="N", help="Ids at most, the 128 of bytes included.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, metavar="S", help="Seed of the generator that breaks ties.")
+]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="V", help="Where the vocabulary is written.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file at --output.")]
+VocabularyFile = Annotated[
+    str, typer.Option("--vocabulary", "-v", metavar="V", help="The vocabulary, one token a line.", show_default=False)
+]
+Text = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text. Standard input if left out.")]
+TextSource = Annotated[str | None, typer.Option("--file", metavar="FILE", help="A file with the text instead.")]
+LineByLine = Annotated[bool, typer.Option("--rows", help="Every line is a text: print a row of ids for each.")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids. Rows of ids on standard input if left out.")
+]
+
+
+@app.command()
+def fit(file: TextFile, size: Size, output: Output, seed: Seed = 0, force: Force = False) -> None:
+    """Fit a vocabulary to a text as the library does.
+
+    The file is written in one step, after the fit: an interrupted fit leaves nothing. An existing file is replaced only
+    with --force. Prints how many tokens there are; there are fewer than asked for where no pairs are left to merge.
+    """
+    from cai_conformance.interchange.files import write_file
+    from cai_reference.legacy.mersenne import MersenneTwister
+    from cai_reference.legacy.tokenizer import fit as fit_vocabulary
+    from cai_reference.legacy.tokenizer.vocabulary import SINGLE_BYTES
+
+    _check_output(output, force=force)
+    text = read_file(file)
+    with progress(f"fitting {file}", size - SINGLE_BYTES) as move:
+        vocabulary = fit_vocabulary(text, size, MersenneTwister(seed), lambda: move(""))
+    write_file(output, vocabulary.format())
+    tokens = len(vocabulary.entries)
+    print(f"{output}: {tokens} token{'' if tokens == 1 else 's'}, {vocabulary.size} ids of at most {size}")
+
+
+@app.command()
+def encode(vocabulary: VocabularyFile, text: Text = None, file: TextSource = None, rows: LineByLine = False) -> None:
+    """Print the ids of a text as one row, separated by commas.
+
+    A line end at the end of a file or of standard input is not part of the text; any other is. With --rows, every line
+    is a text of its own.
+    """
+    from cai_reference.legacy.tokenizer import encode as encode_text
+    from cai_reference.legacy.tokenizer import encode_lines, format_rows
+
+    tokens = _vocabulary(vocabulary)
+    data = _text(text, file)
+    if rows:
+        found = encode_lines(tokens, data)
+    else:
+        found = (tuple(encode_text(tokens, data if text is not None else _without_last_line_end(data))),)
+    write_bytes(format_rows(found))
+
+
+@app.command()
+def decode(vocabulary: VocabularyFile, ids: Ids = None) -> None:
+    """Print the text that ids stand for, as it is: ids given as arguments without a line end, rows with one each.
+
+    Ids that the vocabulary does not have stand for nothing, as in the library; their number is told.
+    """
+    from cai_reference.legacy.tokenizer import decode as decode_ids
+
+    tokens = _vocabulary(vocabulary)
+    rows = (
+        _rows("the ids", os.fsencode(",".join(ids)) + b"\n")
+        if ids
+        else _rows(STANDARD_INPUT, read_file(STANDARD_INPUT))
+    )
+    unknown = sum(token >= tokens.size for row in rows for token in row)
+    end = b"" if ids else b"\n"
+    write_bytes(b"".join(decode_ids(tokens, row) + end for row in rows))
+    if unknown:
+        beyond = "1 id is" if unknown == 1 else f"{unknown} ids are"
+        say(f"cai-conform: {beyond} not among the {tokens.size} of {vocabulary!r} and left out")
+
+
+def _check_output(path: str, *, force: bool) -> None:
+    """Refuse, before any work, a file that is there already, and a folder that is not."""
+    from cai_conformance.interchange.errors import OutputNotWritten
+
+    if os.path.lexists(path) and not force:
+        raise OutputNotWritten(path, "it exists already; --force replaces it")
+    if not Path(path).absolute().parent.is_dir():
+        raise OutputNotWritten(path, "there is no such folder")
+
+
+def _vocabulary(path: str) -> Vocabulary:
+    from cai_conformance.interchange import files
+    from cai_conformance.suites.errors import InputUnreadable
+    from cai_reference.legacy.tokenizer import Vocabulary
+    from cai_reference.legacy.tokenizer.errors import LegacyTokenizerError
+
+    try:
+        return Vocabulary.parse(files.read_file(path))
+    except LegacyTokenizerError as error:
+        raise InputUnreadable(path, str(error)) from None
+
+
+def _rows(name: str, data: bytes) -> Rows:
+    from cai_conformance.suites.errors import InputUnreadable
+    from cai_reference.legacy.tokenizer import parse_rows
+    from cai_reference.legacy.tokenizer.errors import LegacyTokenizerError
+
+    try:
+        return parse_rows(data)
+    except LegacyTokenizerError as error:
+        raise InputUnreadable(name, str(error)) from None
+
+
+def _text(text: str | None, file: str | None) -> bytes:
+    from cai_conformance.suites.errors import InputUnreadable
+
+    if text is None:
+        return read_file(STANDARD_INPUT if file is None else file)
+    if file is not None:
+        raise InputUnreadable(file, "a text is given beside the file; leave one of them out")
+    return os.fsencode(text)
+
+
+def _without_last_line_end(data: bytes) -> bytes:
+    return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data
