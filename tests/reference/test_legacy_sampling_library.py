@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.legacy.mersenne import MersenneTwister
@@ -81,6 +81,7 @@ class TestOrder:
         """Worked by hand: the searches stop at equal scores, too, and what they stop at is swapped."""
         assert order == descending(scores)
 
+    @settings(max_examples=40)
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
     def test_it_sorts(self, scores: list[float]) -> None:
         """Every token once, largest first."""
@@ -90,7 +91,7 @@ class TestOrder:
 
     def test_thousands_of_tokens(self) -> None:
         """Rising, falling and equal scores."""
-        for scores in (list(range(3_000)), list(range(3_000, 0, -1)), [1] * 3_000):
+        for scores in (list(range(2_000)), list(range(2_000, 0, -1)), [1] * 2_000):
             order = descending([float(score) for score in scores])
             assert sorted(scores, reverse=True) == [scores[token] for token in order]
 

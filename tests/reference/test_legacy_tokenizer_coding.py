@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.legacy.tokenizer import Vocabulary, decode, encode, encode_lines, format_rows, parse_rows
@@ -134,6 +134,7 @@ class TestIds:
         """As the library's do."""
         assert b"a-b" == decode(SORTED, [97, 132, 45, 3_000, 98])
 
+    @settings(max_examples=60)
     @given(
         st.lists(st.text("aBn't", min_size=1, max_size=4), max_size=12, unique_by=str.lower),
         st.text("aAbnN't-\n \u00e9", max_size=30),

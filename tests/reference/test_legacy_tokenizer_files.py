@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.legacy.mersenne import MersenneTwister
@@ -124,6 +124,7 @@ class TestRows:
         assert ((72, 128), (), (5,)) == parse_rows(b"72,128\n\n5\n")
         assert () == parse_rows(b"")
 
+    @settings(max_examples=30)
     @given(ROWS)
     def test_rows_come_back(self, rows: Rows) -> None:
         """Through the file."""

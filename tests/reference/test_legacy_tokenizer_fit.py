@@ -53,19 +53,19 @@ class TestSamples:
     @needs_stories
     def test_the_first_rounds_on_the_stories(self) -> None:
         """As the description has them."""
-        assert 40 == agrees_with_the_description((STORIES / "stories.txt").read_bytes(), 168, 5)
+        assert 12 == agrees_with_the_description((STORIES / "stories.txt").read_bytes(), 140, 5)
 
 
 class TestDescription:
     """The same as scanning from the start, sorting everything and merging everywhere."""
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(st.text("abc'A- \n\r", max_size=80), st.integers(129, 150), st.integers(0, 2**32 - 1))
     def test_short_texts(self, text: str, size: int, seed: int) -> None:
         """Ties everywhere."""
         agrees_with_the_description(text.encode(), size, seed)
 
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", range(8))
     def test_long_texts(self, seed: int) -> None:
         """Of frequent words, so that scans stop early."""
         chance = random.Random(seed)

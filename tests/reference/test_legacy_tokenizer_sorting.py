@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.legacy.mersenne import MersenneTwister
@@ -37,6 +37,7 @@ def first_agrees(counts: list[int], seed: int) -> None:
 class TestRandomPivotSort:
     """Unstable, and as long as chance has it."""
 
+    @settings(max_examples=40)
     @given(st.lists(st.integers(0, 5), max_size=40), SEEDS_OF_32_BITS)
     def test_items_and_draws_are_those_of_the_description(self, counts: list[int], seed: int) -> None:
         """Equal items end up where they would."""
@@ -45,6 +46,7 @@ class TestRandomPivotSort:
         random_pivot_sort(found, lambda one, other: one[0] < other[0], generator)
         assert (expected, following) == (found, generator.next_u32())
 
+    @settings(max_examples=40)
     @given(st.lists(st.integers(), max_size=40), SEEDS_OF_32_BITS)
     def test_what_comes_out_is_sorted(self, items: list[int], seed: int) -> None:
         """Ascending under "greater is out of order"."""
@@ -68,26 +70,27 @@ class TestRandomPivotSort:
         drawn = [fresh.next_u32() for _ in range(words + 1)]
         assert drawn[-1] == generator.next_u32()
 
-    def test_thousands_of_equal_items_need_no_stack(self) -> None:
+    def test_more_than_a_thousand_equal_items_need_no_stack(self) -> None:
         """Which the library's own recursion does."""
-        random_pivot_sort([0] * 3_000, operator.gt, MersenneTwister(0))
+        random_pivot_sort([0] * 1_500, operator.gt, MersenneTwister(0))
 
 
 class TestFirstByCount:
     """The shortcut."""
 
+    @settings(max_examples=40)
     @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), SEEDS_OF_32_BITS)
     def test_short_lists(self, counts: list[int], seed: int) -> None:
         """Ties everywhere."""
         first_agrees(counts, seed)
 
-    @pytest.mark.parametrize("seed", range(60))
+    @pytest.mark.parametrize("seed", range(24))
     def test_long_lists(self, seed: int) -> None:
         """Of many ones and ever fewer large counts, as a text has them, or of all counts alike."""
         chance = random.Random(seed)
         kinds = chance.choice([2, 5, 33])
         weights = [1.0 / (kind + 1) ** (seed % 3) for kind in range(kinds)]
-        first_agrees(chance.choices(range(1, kinds + 1), weights, k=chance.randint(49, 500)), seed)
+        first_agrees(chance.choices(range(1, kinds + 1), weights, k=chance.randint(49, 300)), seed)
 
     @pytest.mark.parametrize("length", [1, 2, 3, 47, 48, 49, 50, 200])
     def test_equal_counts(self, length: int) -> None:

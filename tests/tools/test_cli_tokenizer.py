@@ -122,38 +122,40 @@ class TestEncode:
 
     def test_a_text_from_the_command_line(self, vocabulary: Path) -> None:
         """As it is, line ends included."""
-        assert b"131,32,129,120\n" == output_bytes("tokenizer", "encode", "-v", vocabulary, "the banx")
-        assert b"131,10\n" == output_bytes("tokenizer", "encode", "-v", vocabulary, "an\n")
+        assert b"131,32,129,120\n" == output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "the banx")
+        assert b"131,10\n" == output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "an\n")
         assert b"\n" == output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "")
 
     def test_a_text_from_a_file_or_a_pipe(self, vocabulary: Path, tmp_path: Path) -> None:
         """Without its last line end, of either kind."""
         for data in (b"an the", b"an the\n", b"an the\r\n"):
             file = write(tmp_path / "text.txt", data)
-            assert b"128,32,131\n" == output_bytes("tokenizer", "encode", "-v", vocabulary, "--file", file)
-            assert "128,32,131\n" == invoke("tokenizer", "encode", "-v", vocabulary, stdin=data).out
+            assert b"128,32,131\n" == output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "--file", file)
+            assert "128,32,131\n" == invoke("tokenizer", "encode", "--vocabulary", vocabulary, stdin=data).out
 
     def test_a_row_a_line(self, vocabulary: Path, tmp_path: Path) -> None:
         """Empty lines are empty rows."""
         file = write(tmp_path / "text.txt", b"an\n\nthe the\n")
-        rows = output_bytes("tokenizer", "encode", "-v", vocabulary, "--rows", "--file", file)
+        rows = output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "--rows", "--file", file)
         assert b"128\n\n131,32,131\n" == rows
 
     @needs_samples
     def test_rows_are_those_of_the_library(self) -> None:
         """Byte for byte."""
         fitted = TOKENIZER / "vocab.tiny.txt.2.140.txt"
-        rows = output_bytes("tokenizer", "encode", "-v", fitted, "--rows", "--file", TOKENIZER / "tiny.txt")
+        rows = output_bytes("tokenizer", "encode", "--vocabulary", fitted, "--rows", "--file", TOKENIZER / "tiny.txt")
         assert (TOKENIZER / "rows.tiny.txt.2.140.csv").read_bytes() == rows
 
     def test_bytes_are_taken_as_they_are(self, vocabulary: Path) -> None:
         """Also those that are no UTF-8."""
-        assert "255,32,195,169\n" == invoke("tokenizer", "encode", "-v", vocabulary, stdin=b"\xff \xc3\xa9").out
-        assert b"195,169\n" == output_bytes("tokenizer", "encode", "-v", vocabulary, "é")
+        assert (
+            "255,32,195,169\n" == invoke("tokenizer", "encode", "--vocabulary", vocabulary, stdin=b"\xff \xc3\xa9").out
+        )
+        assert b"195,169\n" == output_bytes("tokenizer", "encode", "--vocabulary", vocabulary, "é")
 
     def test_a_text_and_a_file_are_too_much(self, vocabulary: Path) -> None:
         """One of them is meant."""
-        sentence = refused(invoke("tokenizer", "encode", "-v", vocabulary, "an", "--file", "text.txt"))
+        sentence = refused(invoke("tokenizer", "encode", "--vocabulary", vocabulary, "an", "--file", "text.txt"))
         assert "'text.txt' cannot be read: a text is given beside the file; leave one of them out" == sentence
 
     @pytest.mark.parametrize(
@@ -171,12 +173,14 @@ class TestEncode:
     def test_damaged_vocabularies(self, tmp_path: Path, command: str, data: bytes, problem: str) -> None:
         """With the file and the line."""
         file = write(tmp_path / "damaged.txt", data)
-        assert f"'{file}' cannot be read: {problem}" == refused(invoke("tokenizer", command, "-v", file, stdin=b"1\n"))
+        assert f"'{file}' cannot be read: {problem}" == refused(
+            invoke("tokenizer", command, "--vocabulary", file, stdin=b"1\n")
+        )
 
     @pytest.mark.parametrize("command", ["encode", "decode"])
     def test_a_missing_vocabulary(self, tmp_path: Path, command: str) -> None:
         """And one that is not given is a usage error."""
-        result = invoke("tokenizer", command, "-v", tmp_path / "none")
+        result = invoke("tokenizer", command, "--vocabulary", tmp_path / "none")
         assert f"'{tmp_path / 'none'}' cannot be read: No such file or directory" == refused(result)
         assert 2 == invoke("tokenizer", command).code
 
@@ -186,27 +190,27 @@ class TestDecode:
 
     def test_ids_on_the_command_line(self, vocabulary: Path) -> None:
         """The bytes and nothing else; commas may stay."""
-        assert b"the ba" == output_bytes("tokenizer", "decode", "-v", vocabulary, 128, 32, 130)
-        assert b"the ba" == output_bytes("tokenizer", "decode", "-v", vocabulary, "128,32,130")
+        assert b"the ba" == output_bytes("tokenizer", "decode", "--vocabulary", vocabulary, 128, 32, 130)
+        assert b"the ba" == output_bytes("tokenizer", "decode", "--vocabulary", vocabulary, "128,32,130")
 
     def test_rows_through_a_pipe(self, vocabulary: Path) -> None:
         """A line each."""
-        result = invoke("tokenizer", "decode", "-v", vocabulary, stdin=b"128,32,130\n\n97\n")
+        result = invoke("tokenizer", "decode", "--vocabulary", vocabulary, stdin=b"128,32,130\n\n97\n")
         assert (0, "the ba\n\na\n", "") == (result.code, result.out, result.err)
 
     def test_what_was_encoded_comes_back(self, tmp_path: Path) -> None:
         """Through a sorted vocabulary, small letters."""
         fitted, data = tmp_path / "v.txt", b"band an ban\n\na bandana !\n"
         assert 0 == invoke("tokenizer", "fit", "-", "--size", 135, "--output", fitted, stdin=TEXT).code
-        rows = invoke("tokenizer", "encode", "-v", fitted, "--rows", stdin=data).out
-        assert data.decode() == invoke("tokenizer", "decode", "-v", fitted, stdin=rows.encode()).out
+        rows = invoke("tokenizer", "encode", "--vocabulary", fitted, "--rows", stdin=data).out
+        assert data.decode() == invoke("tokenizer", "decode", "--vocabulary", fitted, stdin=rows.encode()).out
 
     def test_ids_beyond_the_vocabulary_are_told(self, vocabulary: Path) -> None:
         """They stand for nothing, as in the library."""
-        result = invoke("tokenizer", "decode", "-v", vocabulary, 97, 3_000, 200, 98)
+        result = invoke("tokenizer", "decode", "--vocabulary", vocabulary, 97, 3_000, 200, 98)
         assert (0, "ab") == (result.code, result.out)
         assert [f"cai-conform: 2 ids are not among the 132 of '{vocabulary}' and left out"] == result.sentences
-        (sentence,) = invoke("tokenizer", "decode", "-v", vocabulary, 200).sentences
+        (sentence,) = invoke("tokenizer", "decode", "--vocabulary", vocabulary, 200).sentences
         assert "1 id is not among the 132" in sentence
 
     @pytest.mark.parametrize(
@@ -221,10 +225,10 @@ class TestDecode:
     )
     def test_damaged_rows(self, vocabulary: Path, data: bytes, problem: str) -> None:
         """With the line and the field; nothing of the rows before is printed."""
-        result = invoke("tokenizer", "decode", "-v", vocabulary, stdin=data)
+        result = invoke("tokenizer", "decode", "--vocabulary", vocabulary, stdin=data)
         assert f"'-' cannot be read: {problem}" == refused(result)
 
     def test_ids_that_are_none(self, vocabulary: Path) -> None:
         """Counted as one line."""
-        result = invoke("tokenizer", "decode", "-v", vocabulary, "1", "two")
+        result = invoke("tokenizer", "decode", "--vocabulary", vocabulary, "1", "two")
         assert "'the ids' cannot be read: line 1, field 2: 'two' is not a token id" == refused(result)

@@ -27,7 +27,7 @@ Seed = Annotated[
 Output = Annotated[str, typer.Option("--output", "-o", metavar="V", help="Where the vocabulary is written.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file at --output.")]
 VocabularyFile = Annotated[
-    str, typer.Option("--vocabulary", "-v", metavar="V", help="The vocabulary, one token a line.", show_default=False)
+    str, typer.Option("--vocabulary", metavar="V", help="The vocabulary, one token a line.", show_default=False)
 ]
 Text = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text. Standard input if left out.")]
 TextSource = Annotated[str | None, typer.Option("--file", metavar="FILE", help="A file with the text instead.")]
@@ -41,8 +41,9 @@ Ids = Annotated[
 def fit(file: TextFile, size: Size, output: Output, seed: Seed = 0, force: Force = False) -> None:
     """Fit a vocabulary to a text as the library does.
 
-    The file is written in one step, after the fit: an interrupted fit leaves nothing. An existing file is replaced only
-    with --force. Prints how many tokens there are; there are fewer than asked for where no pairs are left to merge.
+    The file is written in one step, after the fit: an interrupted fit leaves nothing.
+    An existing file is replaced only with --force.
+    There are fewer tokens than asked for where merges make the same token, or where no pairs are left to merge.
     """
     from cai_conformance.interchange.files import write_file
     from cai_reference.legacy.mersenne import MersenneTwister

@@ -8,8 +8,9 @@ The filters follow one another in this order, each on the renormalised outcome o
    case of neural text degeneration", 2020);
 4. min-p: those with at least q times the largest probability.
 
-Where equal probabilities stand on both sides of a cut, the lower ids stay. `cai_reference.legacy.sampling.library` has
-what the CAI NEURAL API does under these names.
+Where equal probabilities stand on both sides of a cut, the lower ids stay. What is filtered here are the probabilities
+that the library's nets give; `cai_reference.decoding.sampling` filters a decoder's logits by the same rules.
+`cai_reference.legacy.sampling.library` has what the CAI NEURAL API does under these names.
 """
 
 from __future__ import annotations
