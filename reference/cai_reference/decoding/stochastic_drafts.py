@@ -30,9 +30,12 @@ class Proposal:
 
 
 class StochasticDraft(Protocol):
-    """A source of guesses. `forwards` counts the calls of a draft model."""
+    """A source of guesses with their laws."""
 
-    forwards: int
+    @property
+    def forwards(self) -> int:
+        """How often a draft model was called."""
+        ...
 
     def propose(self, ids: Sequence[int], count: int, generator: Units) -> list[Proposal]:
         """Return at most `count` guesses for what follows `ids`, drawn from `generator` in their order."""
