@@ -95,9 +95,9 @@ class TestErrorAndAccuracy:
 
     def test_the_accuracy_asks_the_last_row_only(self) -> None:
         """Which is padding, aiming at id 0, for all but the longest stories."""
-        wrong_before = single((0.75, 0.25), (0.25, 0.75), (0.75, 0.25))
-        assert reported(wrong_before, targets([1], [0], [0])).accuracy == 1.0
-        assert reported(wrong_before, targets([0], [1], [1])).accuracy == 0.0
+        wrong_before = single((0.25, 0.75), (0.25, 0.75), (0.75, 0.25))
+        assert reported(wrong_before, targets([0], [0], [0])).accuracy == 1.0
+        assert reported(wrong_before, targets([1], [1], [1])).accuracy == 0.0
 
     def test_equal_outputs_are_the_first(self) -> None:
         """Ties go to the lower id."""

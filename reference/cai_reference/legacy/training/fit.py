@@ -165,7 +165,7 @@ class LegacyFit:
     def result(self) -> FitResult:
         """Return what is left if the fit ends here."""
         final = self._trainer.net.to_file()
-        loaded = self._saved if self._ending is Ending.STOPPED else self._best or self._saved
+        loaded = self._saved if self._ending is Ending.STOPPED else self._best
         net, kept = loaded or (final, self._taken)
         return FitResult(net, final, self._ending, self._taken, kept, self._first, self._last, self._record)
 
