@@ -74,7 +74,7 @@ class TestEnds:
         assert 9 == choose(np.array([0.1] * 10 + [0.0]), LARGEST).token
 
     @given(real_logits, st.floats(0.05, 20.0))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_every_boundary_belongs_to_what_follows(self, logits: list[float], temperature: float) -> None:
         """At each start the interval's own token comes, and below each end as well."""
         probabilities = distribution_of(np.array(logits), SamplingSettings(temperature), STRICT).probabilities
@@ -95,7 +95,7 @@ class TestLaw:
         assert [Fraction(p) for p in probabilities] == law_by_counting(probabilities)
 
     @given(real_logits, st.floats(0.05, 20.0), st.integers(1, 64))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_any_distribution_comes_out_within_rounding(
         self, logits: list[float], temperature: float, top_p: int
     ) -> None:

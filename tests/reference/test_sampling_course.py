@@ -124,7 +124,7 @@ class TestDistribution:
         assert got[0] == pytest.approx(1.0 - expected, rel=1e-13)
 
     @given(some_logits, temperatures, st.data())
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_every_bit_is_that_of_plain_loops(
         self, logits: list[float], temperature: float, data: st.DataObject
     ) -> None:
@@ -136,7 +136,7 @@ class TestDistribution:
         assert probabilities == distribution.probabilities.tolist()
 
     @given(some_logits, temperatures)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_the_sum_is_within_six_roundings_of_one(self, logits: list[float], temperature: float) -> None:
         """The normaliser is off by at most 2 units, each quotient by 1, the summing by 2; one is left for products."""
         unit = 2.0**-53

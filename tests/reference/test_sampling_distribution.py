@@ -111,7 +111,7 @@ class TestOrder:
         assert [0.0, 2 / 3, 1 / 3, 0.0] == distribution.probabilities.tolist()
 
     @given(small_logits, st.data(), sixty_fourths, sixty_fourths)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_the_stages_keep_what_fractions_keep(
         self, logits: list[float], data: st.DataObject, top_p: float, min_p: float
     ) -> None:
@@ -125,7 +125,7 @@ class TestGreedy:
     """Temperature 0 is the largest logit, not a division."""
 
     @given(small_logits, sixty_fourths)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_all_of_it_is_on_the_greedy_token(self, logits: list[float], top_p: float) -> None:
         """Of equal ones on the first, whatever the other settings."""
         token = greedy_token(np.array(logits))
@@ -143,7 +143,7 @@ class TestLaws:
     """What holds for all logits."""
 
     @given(real_logits, st.floats(0.05, 20.0))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_settings_that_keep_all_change_nothing(self, logits: list[float], temperature: float) -> None:
         """Top-k of the vocabulary, top-p 1, min-p 0: bit for bit the temperature alone, and the course's sampler."""
         values = np.array(logits)
@@ -154,7 +154,7 @@ class TestLaws:
         assert plain.kept == spelled.kept == course.kept
 
     @given(real_logits, st.floats(0.05, 20.0), sixty_fourths, st.integers(0, 64))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_probabilities_add_up_on_the_support(
         self, logits: list[float], temperature: float, top_p: float, min_p: int
     ) -> None:
@@ -167,7 +167,7 @@ class TestLaws:
         assert np.all(distribution.probabilities >= 0.0)
 
     @given(real_logits, st.floats(0.05, 20.0))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_a_larger_logit_is_no_less_likely(self, logits: list[float], temperature: float) -> None:
         """Up to the last place of the exponential."""
         probabilities = distribution_of(np.array(logits), SamplingSettings(temperature), STRICT).probabilities
@@ -175,7 +175,7 @@ class TestLaws:
         assert np.all(ranked[1:] <= ranked[:-1] * (1.0 + 4 * 2.0**-52))
 
     @given(st.data(), st.floats(0.05, 20.0), sixty_fourths, st.integers(0, 64))
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_renaming_ids_renames_probabilities(
         self, data: st.DataObject, temperature: float, top_p: float, min_p: int
     ) -> None:
@@ -189,7 +189,7 @@ class TestLaws:
         assert list(before.kept) == [order[token] for token in after.kept]
 
     @given(small_logits, sixty_fourths, sixty_fourths)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_a_smaller_mass_keeps_a_part(self, logits: list[float], one: float, other: float) -> None:
         """Kept sets of top-p are nested, those of min-p and top-k as well."""
         values = np.array(logits)
@@ -207,7 +207,7 @@ class TestLaws:
         assert [0.25] * 4 == hottest.probabilities.tolist()
 
     @given(real_logits)
-    @settings(max_examples=30)
+    @settings(max_examples=20)
     def test_the_arithmetics_agree(self, logits: list[float]) -> None:
         """Their total variation is at rounding level, which goes from 0 for the same to 1 for what is disjoint."""
         laws = [

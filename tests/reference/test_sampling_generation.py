@@ -21,7 +21,7 @@ from support_raising import raises
 from support_sampling import EXACT, Given, TablePath, chain_law, law_of
 
 WARM = SamplingSettings(temperature=3.0, top_k=9, top_p=0.95, min_p=0.01)
-NO_EOS = Limits(eos=None, new_tokens=12, context=24)
+NO_EOS = Limits(eos=None, new_tokens=9, context=24)
 
 # From 0 to 1 to 2 to 3, half of the time; else anything.
 ROWS = ((-3.0, 0.0, -2.0, -3.0), (-2.0, -2.0, -1.0, -2.0), (-3.0, -2.0, -3.0, 0.0), (0.0, 0.0, 0.0, 0.0))
@@ -36,8 +36,16 @@ def model_of(name: str) -> Decoder:
 class TestPaths:
     """In strict arithmetic cached and re-encoded generation are one and the same."""
 
-    @pytest.mark.parametrize("chunk", [1, 3])
-    @pytest.mark.parametrize("name", ["attention", "local", "hybrid", "grouped"])
+    @pytest.mark.parametrize(
+        ("name", "chunk"),
+        [
+            ("local", 1),
+            ("hybrid", 3),
+            pytest.param("attention", 3, marks=pytest.mark.exhaustive),
+            pytest.param("grouped", 1, marks=pytest.mark.exhaustive),
+            pytest.param("grouped", 3, marks=pytest.mark.exhaustive),
+        ],
+    )
     def test_tokens_draws_intervals_and_state_agree(self, name: str, chunk: int) -> None:
         """Over windows, recurrences, latents and groups; the rows have the same bits."""
         model, prompt = model_of(name), [3, 7, 2, 5, 1]
@@ -48,7 +56,7 @@ class TestPaths:
         assert (encoded.ids, encoded.stop, encoded.state) == (cached.ids, cached.stop, cached.state)
         assert [row.tobytes() for row in encoded.rows] == [row.tobytes() for row in cached.rows]
         assert len(set(cached.ids)) > 3
-        assert (12, 12 + -(-4 // chunk)) == (encoded.forwards, cached.forwards)
+        assert (9, 9 + -(-4 // chunk)) == (encoded.forwards, cached.forwards)
 
     def test_temperature_zero_is_greedy_generation(self) -> None:
         """The same tokens, and no draw."""

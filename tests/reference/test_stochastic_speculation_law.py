@@ -64,12 +64,12 @@ class TestTheLaw:
         """From every row: guesses that the draft prefers, that it excludes, that the target excludes."""
         assert chain_law(TARGET, start, 2) == sampled_law(2, block, start=start)
 
-    @pytest.mark.parametrize("block", [1, 2, 3])
+    @pytest.mark.parametrize("block", [2, *(pytest.param(block, marks=pytest.mark.exhaustive) for block in (1, 3))])
     def test_three_tokens(self, block: int) -> None:
         """Blocks that end inside, at and behind the budget."""
         assert chain_law(TARGET, 0, 3) == sampled_law(3, block)
 
-    @pytest.mark.parametrize("eos", range(4))
+    @pytest.mark.parametrize("eos", [1, *(pytest.param(eos, marks=pytest.mark.exhaustive) for eos in (0, 2, 3))])
     def test_three_tokens_or_fewer(self, eos: int) -> None:
         """Every id as EOS: texts that end inside a block are as likely as those that end without one."""
         assert chain_law(TARGET, 0, 3, eos) == sampled_law(3, 2, eos)
@@ -96,7 +96,7 @@ class TestTheLaw:
         st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any),
         st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any),
     )
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     def test_one_place_with_any_laws(self, wanted: list[int], given_: list[int]) -> None:
         """Where quotients and residuals round, the distance to the target is at rounding level."""
         target, law = np.array(wanted) / sum(wanted), np.array(given_) / sum(given_)

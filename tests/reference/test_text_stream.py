@@ -61,7 +61,7 @@ class TestCharacters:
         assert b"" == stream.pending
 
     @given(st.text(ALPHABET, max_size=12))
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     def test_the_pieces_of_a_text_are_that_text(self, text: str) -> None:
         """With merges and without; no piece holds a part of a character."""
         for tokenizer in (BYTES, CUTTING):
@@ -82,7 +82,7 @@ class TestInvalidBytes:
     """As the decoding of all ids at once."""
 
     @given(byte_lists, st.booleans())
-    @settings(max_examples=80)
+    @settings(max_examples=50)
     def test_replacing_gives_the_text_of_all_bytes(self, data: bytes, merged: bool) -> None:
         """U+FFFD for the same parts, wherever ids end."""
         tokenizer = CUTTING if merged else BYTES
@@ -90,7 +90,7 @@ class TestInvalidBytes:
         assert data.decode("utf-8", "replace") == "".join(streamed(TextStream(tokenizer, replace=True), ids))
 
     @given(byte_lists, st.booleans())
-    @settings(max_examples=80)
+    @settings(max_examples=50)
     def test_without_replacing_text_or_error_are_those_of_decode_text(self, data: bytes, merged: bool) -> None:
         """The same error with the same place; what came before is the start of the valid part."""
         tokenizer = CUTTING if merged else BYTES
@@ -152,7 +152,7 @@ class TestRefusals:
         assert "" == stream.finish()
 
     @given(st.lists(st.integers(-1, 264), max_size=9))
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     def test_any_ids_at_all(self, ids: list[int]) -> None:
         """Text where all ids are content; else an error that decoding what was pushed so far gives, too."""
         stream = TextStream(CUTTING)
