@@ -18,7 +18,8 @@ from cai_reference.layers.diagonal_ssm import DiagonalSsm
 from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack, Projection
-from cai_reference.models.decoder import Block, Decoder, Mixer
+from cai_reference.models.block import Mixer
+from cai_reference.models.decoder import Decoder, DecoderBlock
 from cai_reference.models.decoder_configuration import (
     AttentionSpec,
     DecoderConfiguration,
@@ -141,7 +142,7 @@ def _mixer(mixer: Mixer, take: Take) -> plain.Mixer:
     }
 
 
-def _block(block: Block, take: Take) -> plain.Block:
+def _block(block: DecoderBlock, take: Take) -> plain.Block:
     ffn: plain.FeedForward = {
         "up": _projection(block.feed_forward.up, take),
         "down": _projection(block.feed_forward.down, take),

@@ -24,6 +24,7 @@ from cai_reference.decoding.latent_states import LatentCache
 from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.errors import CaiReferenceError
 from cai_reference.models.decoder import Decoder
+from cai_reference.models.stack import DecoderStack
 from cai_reference.models.decoder_configuration import AttentionSpec
 from support_decoder_models import small
 from support_raising import raises
@@ -114,7 +115,7 @@ def test_snapshots_of_something_else() -> None:
 # Errors in the middle of a feed.
 
 
-def parameter(model: Decoder, name: str) -> Parameter:
+def parameter(model: DecoderStack, name: str) -> Parameter:
     """Return a parameter by name."""
     return next(parameter for parameter in model.parameters if parameter.name == name)
 

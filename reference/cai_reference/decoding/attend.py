@@ -19,8 +19,8 @@ def attend_one(arithmetic: Arithmetic, query: Array, keys: Array, values: Array,
     Args:
         arithmetic: how sums are formed.
         query: shape [heads, w].
-        keys: shape [heads, tokens, w], oldest first, the new token last.
-        values: shape [heads, tokens, v].
+        keys: shape [groups, tokens, w], oldest first, the new token last; head h reads group h div (heads / groups).
+        values: shape [groups, tokens, v].
         scale: multiplies every score.
 
     Returns:
@@ -29,8 +29,11 @@ def attend_one(arithmetic: Arithmetic, query: Array, keys: Array, values: Array,
     Raises:
         NonFiniteScore: as `weights_of`.
     """
-    scores = arithmetic.matmul(query[:, None, :], np.swapaxes(keys, 1, 2))[:, 0, :] * scale
-    return arithmetic.matmul(weights_of(arithmetic, scores)[:, None, :], values)[:, 0, :]
+    heads, groups, tokens = query.shape[0], keys.shape[0], keys.shape[1]
+    gathered = query.reshape(groups, heads // groups, -1)
+    scores = arithmetic.matmul(gathered, np.swapaxes(keys, 1, 2)).reshape(heads, tokens) * scale
+    weights = weights_of(arithmetic, scores).reshape(groups, heads // groups, tokens)
+    return arithmetic.matmul(weights, values).reshape(heads, -1)
 
 
 def weights_of(arithmetic: Arithmetic, scores: Array) -> Array:

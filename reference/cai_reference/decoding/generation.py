@@ -19,7 +19,7 @@ from cai_reference.autograd import Tape
 from cai_reference.decoding.errors import EmptyPrompt, PromptTooLong
 from cai_reference.decoding.greedy import greedy_token, margin
 from cai_reference.decoding.session import Session
-from cai_reference.models.decoder import Decoder
+from cai_reference.models.stack import DecoderStack
 
 
 class DecoderStop(StrEnum):
@@ -95,7 +95,7 @@ class Path(Protocol):
 class ReencodingPath:
     """Encodes the whole sequence by the batch path, every time."""
 
-    def __init__(self, model: Decoder, arithmetic: Arithmetic) -> None:
+    def __init__(self, model: DecoderStack, arithmetic: Arithmetic) -> None:
         self.forwards = 0
         self._model = model
         self._tape = Tape(arithmetic, recording=False)

@@ -25,6 +25,7 @@ from cai_reference.decoding.attend import attend_one, weights_of
 from cai_reference.decoding.layer_states import Accounting, LayerState, account, apply, by_head, turn_heads
 from cai_reference.decoding.row_store import RowStore
 from cai_reference.layers.latent_attention import LatentAttention
+from cai_reference.layers.rope import Rope
 
 
 class LatentCache(StrEnum):
@@ -46,9 +47,10 @@ class Projected:
 
 def projected(tape: Tape, mixer: LatentAttention, x: Array, position: int) -> Projected:
     """Project and rotate new rows [tokens, width], the first at `position`."""
+    rope = Rope(mixer.rope_base)
     content = apply(tape, mixer.query, x).reshape(x.shape[0], mixer.heads, -1)
-    rotated = turn_heads(tape, apply(tape, mixer.rope_query, x), mixer.heads, position, mixer.rope_base)
-    rope_key = turn_heads(tape, apply(tape, mixer.rope_key, x), 1, position, mixer.rope_base)[:, 0, :]
+    rotated = turn_heads(tape, apply(tape, mixer.rope_query, x), mixer.heads, position, rope)
+    rope_key = turn_heads(tape, apply(tape, mixer.rope_key, x), 1, position, rope)[:, 0, :]
     return Projected(np.concatenate([content, rotated], axis=2), apply(tape, mixer.latent, x), rope_key)
 
 

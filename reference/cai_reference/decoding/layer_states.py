@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from cai_reference.decoding.attend import attend_one
 from cai_reference.decoding.row_store import RowStore
 from cai_reference.layers.attention import Attention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
+from cai_reference.layers.grouped_query_attention import GroupedQueryAttention
 from cai_reference.layers.projection import Projection
-from cai_reference.layers.rope import rotation, turn
+from cai_reference.layers.rope import Rope, rotation, turn
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Accounting:
         floats: live state, what the formula speaks of.
         slack: rows or states kept for rolling back.
         allocated: the sizes of the arrays.
-        formula: the live state as a formula of width d, tokens t, window W, heads H, latent L, rope r.
+        formula: the live state as a formula of width d, tokens t, window W, heads H, latent L, rope r; of grouped
+            queries, of heads of keys and values G, each w wide.
     """
 
     floats: int
@@ -65,50 +67,98 @@ class LayerState(Protocol):
 
 
 @dataclass(frozen=True)
-class AttentionState:
-    """Rotated keys and values of all heads, a row a token."""
+class KeyValueState:
+    """Rotated keys and raw values, a row of all heads a token; what attention of any number of heads keeps."""
 
-    mixer: Attention
     keys: RowStore
     values: RowStore
 
-    @classmethod
-    def empty(cls, mixer: Attention, width: int, capacity: int, slack: int) -> AttentionState:
-        """Allocate for `capacity` tokens, or for window + slack."""
-        stores = [RowStore.empty(width, capacity, mixer.window, slack) for _ in range(2)]
-        return cls(mixer, *stores)
+    def attended(self, tape: Tape, query: Array, key: Array, value: Array) -> tuple[Array, Self]:
+        """Append keys and values token by token, attend to what is visible; return mixtures and the state after them.
 
-    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
-        """Append a key and a value a token, attend to what is visible."""
-        width, heads = x.shape[1], self.mixer.heads
-        slab = apply(tape, self.mixer.slab, x)
-        query, key, value = (slab[:, part * width : (part + 1) * width] for part in range(3))
-        query = turn_heads(tape, query, heads, position, self.mixer.rope_base)
-        key = turn_heads(tape, key, heads, position, self.mixer.rope_base).reshape(-1, width)
-        factor = 1.0 / math.sqrt(width // heads)
+        Args:
+            tape: whose arithmetic is used.
+            query: rotated queries, shape [tokens, heads, w].
+            key: rotated keys, shape [tokens, groups, w]; query head h reads group h div (heads / groups).
+            value: shape [tokens, groups, w].
+
+        Returns:
+            The mixtures [tokens, heads · w], and the state.
+        """
+        tokens, groups = key.shape[:2]
+        factor = 1.0 / math.sqrt(query.shape[2])
         keys, values = self.keys.writable(), self.values.writable()
-        mixed = np.empty(x.shape)
-        for token in range(x.shape[0]):
-            keys, values = keys.append(key[token]), values.append(value[token])
-            seen, held = by_head(keys.rows(), heads), by_head(values.rows(), heads)
+        mixed = np.empty((tokens, query.shape[1] * value.shape[2]))
+        for token in range(tokens):
+            keys, values = keys.append(key[token].ravel()), values.append(value[token].ravel())
+            seen, held = by_head(keys.rows(), groups), by_head(values.rows(), groups)
             mixed[token] = attend_one(tape.arithmetic, query[token], seen, held, factor).ravel()
-        return apply(tape, self.mixer.output, mixed), replace(self, keys=keys, values=values)
+        return mixed, replace(self, keys=keys, values=values)
 
     def earliest(self) -> int:
         """Return how far the ring reaches back."""
         return self.keys.earliest()
 
-    def truncated(self, length: int) -> LayerState:
+    def truncated(self, length: int) -> Self:
         """Forget the rows behind `length`."""
         return replace(self, keys=self.keys.truncated(length), values=self.values.truncated(length))
 
-    def copy(self) -> LayerState:
+    def copy(self) -> Self:
         """Copy both stores."""
         return replace(self, keys=self.keys.copy(), values=self.values.copy())
+
+
+@dataclass(frozen=True)
+class AttentionState(KeyValueState):
+    """Keys and values of every head."""
+
+    mixer: Attention
+
+    @classmethod
+    def empty(cls, mixer: Attention, width: int, capacity: int, slack: int) -> AttentionState:
+        """Allocate for `capacity` tokens, or for window + slack."""
+        keys, values = (RowStore.empty(width, capacity, mixer.window, slack) for _ in range(2))
+        return cls(keys, values, mixer)
+
+    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
+        """Append a key and a value a token, attend to what is visible."""
+        width, heads, rope = x.shape[1], self.mixer.heads, Rope(self.mixer.rope_base)
+        slab = apply(tape, self.mixer.slab, x)
+        query, key, value = (slab[:, part * width : (part + 1) * width] for part in range(3))
+        query, key = (turn_heads(tape, part, heads, position, rope) for part in (query, key))
+        mixed, after = self.attended(tape, query, key, value.reshape(key.shape))
+        return apply(tape, self.mixer.output, mixed), after
 
     def accounting(self) -> Accounting:
         """Count two rows of width d a token."""
         formula = "2*d*t" if self.mixer.window is None else "2*d*min(t,W)"
+        return account((self.keys, self.values), formula)
+
+
+@dataclass(frozen=True)
+class GroupedQueryState(KeyValueState):
+    """Keys and values of the heads that query heads share."""
+
+    mixer: GroupedQueryAttention
+
+    @classmethod
+    def empty(cls, mixer: GroupedQueryAttention, capacity: int, slack: int) -> GroupedQueryState:
+        """Allocate for `capacity` tokens, or for window + slack."""
+        width = mixer.key_value_heads * mixer.head_width
+        keys, values = (RowStore.empty(width, capacity, mixer.window, slack) for _ in range(2))
+        return cls(keys, values, mixer)
+
+    def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
+        """Append a key and a value a token, attend to what is visible."""
+        mixer = self.mixer
+        query = turn_heads(tape, apply(tape, mixer.query, x), mixer.heads, position, mixer.rope)
+        key = turn_heads(tape, apply(tape, mixer.key, x), mixer.key_value_heads, position, mixer.rope)
+        mixed, after = self.attended(tape, query, key, apply(tape, mixer.value, x).reshape(key.shape))
+        return apply(tape, mixer.output, mixed), after
+
+    def accounting(self) -> Accounting:
+        """Count two rows of G · w a token."""
+        formula = "2*G*w*t" if self.mixer.window is None else "2*G*w*min(t,W)"
         return account((self.keys, self.values), formula)
 
 
@@ -164,11 +214,11 @@ def apply(tape: Tape, projection: Projection, rows: Array) -> Array:
     return projection(tape, tape.constant(rows)).value
 
 
-def turn_heads(tape: Tape, rows: Array, heads: int, position: int, base: float) -> Array:
+def turn_heads(tape: Tape, rows: Array, heads: int, position: int, rope: Rope) -> Array:
     """Turn rows [tokens, heads · w] by their positions, head by head: [tokens, heads, w]."""
     split = rows.reshape(rows.shape[0], heads, -1)
-    table = rotation(tape.arithmetic, position, rows.shape[0], split.shape[2], base)
-    return turn(split, table.cosines[:, None, :], table.sines[:, None, :])
+    table = rotation(tape.arithmetic, position, rows.shape[0], split.shape[2], rope.base, rope.frequencies)
+    return turn(split, table.cosines[:, None, :], table.sines[:, None, :], rope.layout)
 
 
 def by_head(rows: Array, heads: int) -> Array:

@@ -23,14 +23,20 @@ from cai_reference.decoding.errors import (
     TruncationRefused,
 )
 from cai_reference.decoding.latent_states import HeadsState, LatentCache, LatentState
-from cai_reference.decoding.layer_states import Accounting, AttentionState, LayerState, SsmState
+from cai_reference.decoding.layer_states import (
+    Accounting,
+    AttentionState,
+    GroupedQueryState,
+    LayerState,
+    SsmState,
+)
 from cai_reference.layers import embedding
 from cai_reference.layers.attention import Attention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
-from cai_reference.layers.dyt import DynamicTanh
-from cai_reference.layers.feed_forward import FeedForward
+from cai_reference.layers.grouped_query_attention import GroupedQueryAttention
 from cai_reference.layers.latent_attention import LatentAttention
-from cai_reference.models.decoder import PADDING, Block, Decoder
+from cai_reference.models.block import Block, Norm, TokenLayer
+from cai_reference.models.stack import DecoderStack
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class SessionOptions:
 class Snapshot:
     """A copy of everything that a session remembers; it restores to the same bits."""
 
-    model: Decoder
+    model: DecoderStack
     arithmetic: Arithmetic
     options: SessionOptions
     states: tuple[LayerState, ...]
@@ -68,7 +74,7 @@ class Session:
         InvalidCapacity: start or slack is negative, or the capacity below 1.
     """
 
-    def __init__(self, model: Decoder, arithmetic: Arithmetic, options: SessionOptions | None = None) -> None:
+    def __init__(self, model: DecoderStack, arithmetic: Arithmetic, options: SessionOptions | None = None) -> None:
         self.model = model
         self.arithmetic = arithmetic
         self.options = options or SessionOptions()
@@ -94,6 +100,7 @@ class Session:
         Raises:
             NothingToFeed, TokenOutOfRange, CapacityExceeded: before anything is computed.
             NonFiniteScore, AutogradError: a number left the range of binary64.
+            ZeroEnergyRow: a norm without an epsilon met a row of zeros.
         """
         self._check(ids)
         # Overflow is an error with a place, raised by tape and attention, not a warning without one.
@@ -121,7 +128,7 @@ class Session:
 
     def earliest(self) -> int:
         """Return the smallest length to which the session can be cut."""
-        return max(state.earliest() for state in self._states)
+        return max((state.earliest() for state in self._states), default=0)
 
     def snapshot(self) -> Snapshot:
         """Copy everything that is remembered."""
@@ -161,15 +168,16 @@ class Session:
     def _computed(self, ids: Sequence[int]) -> tuple[list[Array], tuple[LayerState, ...]]:
         """Return the logits of each head and the states after the tokens; the session's own states stay readable."""
         tape, position = self._tape, self.options.start + self._length
-        x = embedding(tape, self.model.table, ids, (len(ids),), zero_id=PADDING).value
+        x = embedding(tape, self.model.table, ids, (len(ids),), zero_id=self.model.zero_id).value
         states: list[LayerState] = []
         for block, state in zip(self.model.blocks, self._states, strict=True):
             x, after = self._through(block, state, x, position)
             states.append(after)
-        hidden = self.model.hidden(tape, tape.constant(x))
-        return [output(tape, hidden).value for output in self.model.outputs], tuple(states)
+        return [logits.value for logits in self.model.head(tape, tape.constant(x))], tuple(states)
 
-    def _through(self, block: Block, state: LayerState, x: Array, position: int) -> tuple[Array, LayerState]:
+    def _through(
+        self, block: Block[Norm, TokenLayer], state: LayerState, x: Array, position: int
+    ) -> tuple[Array, LayerState]:
         """Run one block on rows [tokens, width]."""
         normed = self._normed(block.norm1, x)
         mixed, after = state.feed(self._tape, normed, position)
@@ -178,16 +186,18 @@ class Session:
         residual = mixed + x
         return self._fed(block.feed_forward, self._normed(block.norm2, residual)) + residual, after
 
-    def _normed(self, norm: DynamicTanh, x: Array) -> Array:
+    def _normed(self, norm: Norm, x: Array) -> Array:
         return norm(self._tape, self._tape.constant(x)).value
 
-    def _fed(self, feed_forward: FeedForward, x: Array) -> Array:
+    def _fed(self, feed_forward: TokenLayer, x: Array) -> Array:
         return feed_forward(self._tape, self._tape.constant(x)).value
 
-    def _empty(self, block: Block) -> LayerState:
-        mixer, width = block.mixer, self.model.configuration.width
+    def _empty(self, block: Block[Norm, TokenLayer]) -> LayerState:
+        mixer, width = block.mixer, self.model.table.shape[1]
         if isinstance(mixer, Attention):
             return AttentionState.empty(mixer, width, self.capacity, self.options.slack)
+        if isinstance(mixer, GroupedQueryAttention):
+            return GroupedQueryState.empty(mixer, self.capacity, self.options.slack)
         if isinstance(mixer, DiagonalSsm):
             return SsmState.empty(mixer, width, self.options.slack)
         if not isinstance(mixer, LatentAttention):

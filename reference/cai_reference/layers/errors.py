@@ -1,6 +1,6 @@
-"""Errors of the layer room: initial values, embeddings, linear maps, SwiGLU, token mixers.
+"""Errors of the layer room: initial values, embeddings, linear maps, SwiGLU, RMSNorm, token mixers.
 
-Sources: course, chapters 17–20, for all but the mixers.
+Sources: course, chapters 17–20 and 25, for all but the mixers.
 """
 
 from __future__ import annotations
@@ -240,6 +240,41 @@ class DownInputWidthMismatch(SwiGluError):
     down: int
 
 
+# ── RMSNorm ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RmsNormError(LayerError):
+    """An RMSNorm cannot be made or applied."""
+
+
+@dataclass(eq=False)
+class InvalidNormEpsilon(RmsNormError):
+    """An epsilon is finite and not negative."""
+
+    template = "the epsilon of a norm must be finite and not negative, found {epsilon}"
+    epsilon: float
+
+
+@dataclass(eq=False)
+class GainShapeMismatch(RmsNormError):
+    """A gain is a vector as wide as the rows."""
+
+    template = "expected a gain of shape ({width},), found {shape}"
+    width: int
+    shape: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class ZeroEnergyRow(RmsNormError):
+    """Without an epsilon, a row of zeros (or of numbers whose squares vanish) has no direction to keep.
+
+    `row` counts the rows row-major.
+    """
+
+    template = "row {row} has a mean square of zero, and epsilon is zero"
+    row: int
+
+
 # ── attention and recurrence ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -270,3 +305,20 @@ class WindowTooSmall(MixerError):
 
     template = "a window must hold at least 1 token, found {window}"
     window: int
+
+
+@dataclass(eq=False)
+class KeyValueHeadsDoNotDivide(MixerError):
+    """Query heads cannot be shared out evenly among the heads of keys and values."""
+
+    template = "{heads} query heads cannot share {key_value_heads} heads of keys and values"
+    heads: int
+    key_value_heads: int
+
+
+@dataclass(eq=False)
+class InvalidRopeBase(MixerError):
+    """Rotary frequencies are powers of a positive finite number."""
+
+    template = "the base of rotary frequencies must be finite and above 0, found {base}"
+    base: float

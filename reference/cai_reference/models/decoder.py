@@ -1,33 +1,28 @@
-"""The decoder: embedding, blocks, head.
+"""The decoders of the CAI NEURAL API: dynamic tanh, one of several mixers, a slab that gates itself, a hidden head.
 
 ::
 
     x = E[ids]                         id 0 embeds to the zero vector
-    for each block:
-        sequential   r = mixer(norm₁(x)) + x ;  x = feed_forward(norm₂(r)) + r
-        parallel     n = norm(x) ;              x = (x + mixer(n)) + feed_forward(n)
+    for each block: x = block(x)       sequential or parallel
     logits of head k = output_k(hidden(x))
 
-There is no final normalisation (CAI NEURAL API, decode-features bake-off). This is the batch path: whole sequences at
-once, for training and for re-encoding. The streaming path is in `cai_reference.decoding`.
+There is no final normalisation (CAI NEURAL API, decode-features bake-off).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, gather, mean_nll, mean_of, reshape, rows
-from cai_reference.layers import embedding, xavier_uniform
+from cai_reference.autograd import Parameter
+from cai_reference.layers import xavier_uniform
 from cai_reference.layers.attention import Attention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
 from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.feed_forward import FeedForward
-from cai_reference.layers.initialization import check_unique_names
 from cai_reference.layers.latent_attention import LatentAttention
-from cai_reference.layers.observation import Observe, ignore, within
 from cai_reference.layers.projection import Projection, project
+from cai_reference.models.block import Block, Mixer
 from cai_reference.models.decoder_configuration import (
     AttentionSpec,
     DecoderConfiguration,
@@ -35,84 +30,42 @@ from cai_reference.models.decoder_configuration import (
     MixerSpec,
     Wiring,
 )
-from cai_reference.models.errors import EmptySequence, NoTargets, SequenceTooLong
+from cai_reference.models.head import FuturesHead
+from cai_reference.models.stack import DecoderStack
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text.story_batches import StoryBatch
 
 PADDING = 0
 """The id that embeds to zero: BOS and padding."""
 
-
-class Mixer(Protocol):
-    """What mixes tokens: attention, latent attention, or a recurrence."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the parameters, in registry order."""
-        ...
-
-    def __call__(self, tape: Tape, x: Variable, start: int = 0, observe: Observe = ignore) -> Variable:
-        """Mix [batch, tokens, width]; token 0 stands at position `start`."""
-        ...
+DecoderBlock: TypeAlias = Block[DynamicTanh, FeedForward]
 
 
-@dataclass(frozen=True)
-class Block:
-    """Mixer and feed-forward layer around a residual stream; a parallel block has no second norm."""
-
-    norm1: DynamicTanh
-    mixer: Mixer
-    norm2: DynamicTanh | None
-    feed_forward: FeedForward
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield norm 1, mixer, norm 2, feed-forward."""
-        yield from self.norm1.parameters()
-        yield from self.mixer.parameters()
-        if self.norm2 is not None:
-            yield from self.norm2.parameters()
-        yield from self.feed_forward.parameters()
-
-    def __call__(self, tape: Tape, x: Variable, start: int, observe: Observe) -> Variable:
-        """Map [batch, tokens, width] to the same shape."""
-        normed = self.norm1(tape, x)
-        observe("norm1", normed)
-        mixed = self.mixer(tape, normed, start, within(observe, "mixer"))
-        observe("mixed", mixed)
-        if self.norm2 is None:
-            fed = self.feed_forward(tape, normed, within(observe, "feed_forward"))
-            output = add(tape, add(tape, x, mixed), fed)
-        else:
-            residual = add(tape, mixed, x)
-            observe("residual", residual)
-            fed = self.feed_forward(tape, self.norm2(tape, residual), within(observe, "feed_forward"))
-            output = add(tape, fed, residual)
-        observe("output", output)
-        return output
-
-
-class Decoder:
+class Decoder(DecoderStack):
     """A decoder with its parameters in registry order."""
+
+    configuration: DecoderConfiguration
+    blocks: tuple[DecoderBlock, ...]
+    head: FuturesHead
 
     def __init__(
         self,
         configuration: DecoderConfiguration,
         table: Parameter,
-        blocks: Sequence[Block],
+        blocks: Sequence[DecoderBlock],
         hidden: Projection,
         outputs: Sequence[Projection],
     ) -> None:
-        self.configuration = configuration
-        self.table = table
-        self.blocks = tuple(blocks)
-        self.hidden = hidden
-        self.outputs = tuple(outputs)
-        parameters = [table]
-        for block in self.blocks:
-            parameters.extend(block.parameters())
-        for projection in (hidden, *self.outputs):
-            parameters.extend(projection.parameters())
-        self.parameters = tuple(parameters)
-        check_unique_names(parameter.name for parameter in self.parameters)
+        super().__init__(configuration, table, blocks, FuturesHead(hidden, tuple(outputs)), PADDING)
+
+    @property
+    def hidden(self) -> Projection:
+        """The hidden map of the head."""
+        return self.head.hidden
+
+    @property
+    def outputs(self) -> tuple[Projection, ...]:
+        """The output maps of the head, one for each predicted token."""
+        return self.head.outputs
 
     @classmethod
     def initialize(cls, configuration: DecoderConfiguration, generator: SplitMix64) -> Decoder:
@@ -131,71 +84,8 @@ class Decoder:
         ]
         return cls(configuration, table, blocks, hidden, outputs)
 
-    def forward(
-        self,
-        tape: Tape,
-        ids: Sequence[int],
-        batch: int,
-        start: int = 0,
-        observe: Observe = ignore,
-        newest: int | None = None,
-    ) -> list[Variable]:
-        """Return the logits [batch, tokens, vocabulary] of each head.
 
-        Args:
-            tape: what records.
-            ids: batch · tokens ids, row-major; all rows are equally long.
-            batch: how many rows.
-            start: the position of the first token.
-            observe: takes every stage, in order.
-            newest: how many of the last tokens are given logits; None for all.
-
-        Raises:
-            EmptySequence, SequenceTooLong: the rows have no tokens, or more than the context.
-            EmbeddingError: an id is beyond the vocabulary.
-        """
-        tokens = len(ids) // batch if batch else 0
-        if tokens == 0:
-            raise EmptySequence
-        if tokens > self.configuration.context:
-            raise SequenceTooLong(tokens, self.configuration.context)
-        x = embedding(tape, self.table, ids, (batch, tokens), zero_id=PADDING)
-        observe("embedding", x)
-        for index, block in enumerate(self.blocks):
-            x = block(tape, x, start, within(observe, f"blocks.{index}"))
-        hidden = self.hidden(tape, x if newest is None else rows(tape, x, tokens - newest, tokens))
-        observe("head.hidden", hidden)
-        logits = [output(tape, hidden) for output in self.outputs]
-        for future, values in enumerate(logits):
-            observe(f"logits.{future}", values)
-        return logits
-
-    def loss(self, tape: Tape, batch: StoryBatch) -> Variable:
-        """Return the mean cross-entropy over real targets, in nats; of several heads, the mean of their means.
-
-        Raises:
-            NoTargets: the batch is nothing but padding.
-        """
-        return heads_loss(tape, self.forward(tape, batch.flat_ids, batch.rows), batch)
-
-
-def heads_loss(tape: Tape, logits: Sequence[Variable], batch: StoryBatch) -> Variable:
-    """Return the mean over heads of the mean cross-entropy over the head's real targets.
-
-    Raises:
-        NoTargets: a head has none.
-    """
-    losses: list[Variable] = []
-    for future, values in enumerate(logits):
-        places, targets = batch.targets(future)
-        if not places:
-            raise NoTargets
-        flat = reshape(tape, values, (batch.rows * batch.width, values.shape[-1]))
-        losses.append(mean_nll(tape, gather(tape, flat, places, (len(places),)), targets))
-    return losses[0] if len(losses) == 1 else mean_of(tape, losses)
-
-
-def _block(name: str, sizes: DecoderConfiguration, spec: MixerSpec, generator: SplitMix64) -> Block:
+def _block(name: str, sizes: DecoderConfiguration, spec: MixerSpec, generator: SplitMix64) -> DecoderBlock:
     """Make one block; the norms draw nothing, so drawing mixer and feed-forward layer in order is registry order."""
     groups = sizes.channels_per_group
     sequential = sizes.wiring is Wiring.SEQUENTIAL

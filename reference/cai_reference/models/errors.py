@@ -166,6 +166,14 @@ class SizeTooSmall(DecoderError):
 
 
 @dataclass(eq=False)
+class NegativeLayers(DecoderError):
+    """A model has any number of layers, also none, but not fewer."""
+
+    template = "there must be at least 0 layers, found {layers}"
+    layers: int
+
+
+@dataclass(eq=False)
 class EmptySequence(DecoderError):
     """A forward pass was asked for over no tokens."""
 

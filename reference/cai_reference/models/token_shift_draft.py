@@ -13,9 +13,10 @@ from cai_reference.layers import embedding, xavier_uniform
 from cai_reference.layers.initialization import check_unique_names
 from cai_reference.layers.projection import Dense
 from cai_reference.layers.token_shift import TokenShift
-from cai_reference.models.decoder import PADDING, heads_loss
+from cai_reference.models.decoder import PADDING
 from cai_reference.models.decoder_configuration import DraftConfiguration
 from cai_reference.models.errors import EmptySequence, SequenceTooLong
+from cai_reference.models.story_loss import heads_loss
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.story_batches import StoryBatch
 

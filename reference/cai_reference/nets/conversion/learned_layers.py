@@ -21,7 +21,8 @@ from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.feed_forward import FeedForward
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.projection import Dense, GroupedStack, Projection
-from cai_reference.models.decoder import Decoder, Mixer
+from cai_reference.models.block import Mixer
+from cai_reference.models.decoder import Decoder
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from cai_reference.nets.conversion.errors import WeightBeyondSingle
 from cai_reference.nets.format import Neuron

@@ -1,0 +1,75 @@
+"""Small Llama models with drawn parameters: shared keys, windows, both layouts, both norms, tied heads and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cai_reference.autograd import Parameter
+from cai_reference.layers.rms_norm import InverseForm
+from cai_reference.layers.rope import Frequencies, RopeLayout
+from cai_reference.models.llama import Llama
+from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.splitmix import SplitMix64
+
+ADJACENT, HALF_SPLIT = RopeLayout.ADJACENT, RopeLayout.HALF_SPLIT
+EXPONENTIAL, INVERSE_ROOT = InverseForm.EXPONENTIAL, InverseForm.INVERSE_ROOT
+
+# Heads of four features, wider together than the model, two query heads a key; every matrix is rectangular.
+PLAIN = LlamaConfiguration(
+    vocabulary=13,
+    context=24,
+    width=6,
+    heads=4,
+    feed_forward=5,
+    layers=2,
+    key_value_heads=2,
+    head_width=4,
+    rope_base=50.0,
+)
+
+CONFIGURATIONS: dict[str, LlamaConfiguration] = {
+    "grouped": PLAIN,
+    "multi-head": replace(PLAIN, width=8, heads=2, key_value_heads=None, head_width=None, rope_base=10000.0),
+    "multi-query": replace(PLAIN, heads=3, key_value_heads=1, tied=True, norm=EXPONENTIAL),
+    "window": replace(PLAIN, window=3, layers=3),
+    "window-of-one": replace(PLAIN, window=1, layers=1),
+    "course": replace(
+        PLAIN,
+        width=8,
+        heads=2,
+        key_value_heads=None,
+        head_width=None,
+        tied=True,
+        rope_layout=ADJACENT,
+        rope_frequencies=Frequencies.NEAREST,
+        epsilon=1e-6,
+        norm=EXPONENTIAL,
+    ),
+    "adjacent": replace(PLAIN, rope_layout=ADJACENT, epsilon=0.0, window=4),
+    "nearest": replace(PLAIN, rope_frequencies=Frequencies.NEAREST, rope_base=500000.0, epsilon=0.3),
+    "no-layers": replace(PLAIN, layers=0, tied=True),
+}
+
+
+def small(name: str, seed: int = 1) -> Llama:
+    """Return the model of this name with parameters of no special value."""
+    return stirred(CONFIGURATIONS[name], seed)
+
+
+def stirred(configuration: LlamaConfiguration, seed: int = 1) -> Llama:
+    """Return a model in which no gain is 1, and embeddings are large."""
+    model = Llama.initialize(configuration, SplitMix64(seed))
+    stir(model.parameters, seed)
+    return model
+
+
+def stir(parameters: Sequence[Parameter], seed: int) -> None:
+    """Move every parameter from where it starts."""
+    generator = SplitMix64(seed + 1000)
+    for parameter in parameters:
+        drawn = np.array([2.0 * generator.unit() - 1.0 for _ in range(parameter.value.size)]).reshape(parameter.shape)
+        factor = 1.0 if parameter.name == "token_embedding.weight" else 0.6
+        parameter.assign(parameter.value + factor * drawn)
