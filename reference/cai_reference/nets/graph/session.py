@@ -29,6 +29,7 @@ from cai_reference.nets.graph.errors import (
     QuantisationRefused,
     RecurrenceStays,
     SnapshotTooLong,
+    WrongInput,
 )
 from cai_reference.nets.graph.layers.attention import WHOLE_SEQUENCE, DotProductAttention, Rotary
 from cai_reference.nets.graph.layers.layer import Layer
@@ -131,27 +132,31 @@ class NetSession:
         for memory in self._vectors():
             memory.reset()
 
-    def step(self, ids: Sequence[int] | Sequence[float], position: int) -> tuple[Array, ...]:
+    def step(self, ids: Sequence[float] | Sequence[Sequence[float]], position: int) -> tuple[Array, ...]:
         """Feed tokens, the first at `position`, and return the output [tokens, depth] of every layer.
 
-        That the position is the number of tokens fed so far is up to the caller, as in the library. A step that raises
-        leaves the session as it was.
+        A token is an id, or a row of values where the input is deeper than 1. That the position is the number of tokens
+        fed so far is up to the caller, as in the library. A step that raises leaves the session as it was.
 
         Raises:
             NothingFed: there are no tokens.
+            WrongInput: they are not as deep as the input.
             NetTokenOutOfRange: an id has no row in the embedding.
             CacheOverflow: the tokens do not fit into the caches.
             NonFiniteOutput: the output is not finite.
         """
         if not len(ids):
             raise NothingFed
+        x = np.asarray(ids, np.float64).reshape(1, len(ids), -1)
+        if x.shape[2] != self.net.shapes[0].depth:
+            raise WrongInput(self.net.context, self.net.shapes[0].depth, x.shape)
         if not self._stale_overflow:
             for cache in self._caches.values():
                 cache.check_room(len(ids))
         for memory in self._memories:
             memory.mark()
         try:
-            outputs = self._compute(np.asarray(ids, np.float64).reshape(1, len(ids), -1), position)
+            outputs = self._compute(x, position)
             self.net.check_finite(outputs)
         except BaseException:
             for memory in self._memories:

@@ -50,12 +50,15 @@ def _turning(
 ) -> tuple[Array, Array, NDArray[np.intp]]:
     """Return c, s and k such that channel i of token t turns into x[t,i] · c[t,i] + x[t,k[i]] · s[t,i].
 
-    Written for one channel instead of a pair, a turn is three operations on whole rows. Its bits are those of the pair's
-    formula, since a sine only changes sign: (l, r) → (l cos − r sin, r cos + l sin).
+    Written for one channel instead of a pair, a turn is three operations on whole rows. Its bits are those of the
+    pair's formula, since a sine only changes its sign: (l, r) → (l cos − r sin, r cos + l sin).
     """
     table = rotation(arithmetic, position, tokens, depth, base)
+    cosines = np.repeat(table.cosines, 2, axis=1)
     sines = np.stack((-table.sines, table.sines), axis=2).reshape(tokens, depth)
-    return np.repeat(table.cosines, 2, axis=1), sines, np.arange(depth) ^ 1
+    partners = np.arange(depth) ^ 1
+    cosines.flags.writeable = sines.flags.writeable = partners.flags.writeable = False
+    return cosines, sines, partners
 
 
 @dataclass(frozen=True)
