@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.legacy.training.pairs import NO_TARGET, TokenMemory, make_pairs
@@ -78,6 +78,7 @@ class TestPairs:
         pairs = make_pairs([(1, 2, 3)], CONTEXT, VOCABULARY, 3)
         assert [[2, 3, none], [3, none, none], *[[none] * 3] * 4] == pairs.targets[0].tolist()
 
+    @settings(max_examples=40)
     @given(
         st.lists(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=10), min_size=1, max_size=4),
         st.integers(1, 4),
