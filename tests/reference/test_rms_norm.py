@@ -83,7 +83,7 @@ class TestValues:
         epsilon=st.sampled_from([1e-6, 1e-5, 0.25]),
         form=st.sampled_from(FORMS),
     )
-    @settings(max_examples=25)
+    @settings(max_examples=12)
     def test_the_order_of_operations(
         self, row: list[float], gains: list[float], epsilon: float, form: InverseForm
     ) -> None:

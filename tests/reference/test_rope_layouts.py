@@ -112,7 +112,7 @@ class TestFrequencies:
     """Powers of the base: through exp and log, or the nearest doubles."""
 
     @pytest.mark.parametrize("base", [100.0, 10000.0, 500000.0, 1.5, 0.3, 1.0, 2.0**-90])
-    @pytest.mark.parametrize("width", [2, 4, 6, 10, 64])
+    @pytest.mark.parametrize("width", [2, 4, 6, 16])
     def test_nearest_is_nearest(self, base: float, width: int) -> None:
         """The table at position 1 is the sine of exactly these angles, in every arithmetic."""
         expected = np.array([nearest_by_digits(base, pair, width) for pair in range(width // 2)])
