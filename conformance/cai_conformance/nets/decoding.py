@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cai_conformance.nets.arm_list import Arm, ArmList, Ids, SkippedArm
 from cai_conformance.nets.arms import ArmRun
@@ -87,16 +88,10 @@ def decode(arms: ArmList, prompts: Sequence[Ids], advance: Callable[[str], None]
     """
     for number, prompt in enumerate(prompts, 1):
         check_prompt(arms, number, prompt)
-    outcomes = []
-    for prompt in prompts:
-        full = arms.arms[0].run(prompt)
-        advance(arms.arms[0].name)
-        of_prompt = [ArmOutcome(arms.arms[0].name, True, full, None, None)]
-        for arm in arms.arms[1:]:
-            of_prompt.append(_outcome(arm, prompt, full))
-            advance(arm.name)
-        outcomes.append(tuple(of_prompt))
-    return Decoding(tuple(outcomes), tuple(arms.skipped))
+    # A second BLAS thread costs more than it saves on products as small as these.
+    with threadpool_limits(1):
+        outcomes = tuple(tuple(_outcomes(arms.arms, prompt, advance)) for prompt in prompts)
+    return Decoding(outcomes, tuple(arms.skipped))
 
 
 def check_prompt(arms: ArmList, number: int, prompt: Ids) -> None:
@@ -112,6 +107,15 @@ def check_prompt(arms: ArmList, number: int, prompt: Ids) -> None:
     for position, token in enumerate(prompt):
         if not 0 <= token < arms.heads.vocabulary:
             raise PromptIdTooLarge(number, position, token, arms.heads.vocabulary)
+
+
+def _outcomes(arms: Sequence[Arm], prompt: Ids, advance: Callable[[str], None]) -> Iterator[ArmOutcome]:
+    full = arms[0].run(prompt)
+    advance(arms[0].name)
+    yield ArmOutcome(arms[0].name, True, full, None, None)
+    for arm in arms[1:]:
+        yield _outcome(arm, prompt, full)
+        advance(arm.name)
 
 
 def _outcome(arm: Arm, prompt: Ids, full: ArmRun) -> ArmOutcome:

@@ -10,6 +10,7 @@
         ├── EmptyNetPrompt           a prompt without tokens
         ├── NetPromptTooLong         a prompt that leaves no room in the context
         ├── PromptIdTooLarge         a prompt with an id that the net does not know
+        ├── VocabularyTooLarge       a vocabulary with more ids than the net knows
         ├── DraftDiffers             a draft of another size than its target
         └── InvalidDecodeSetting     a budget or block below 1
 """
@@ -83,6 +84,15 @@ class PromptIdTooLarge(NetInputError):
     position: int
     token: int
     vocabulary: int
+
+
+@dataclass(eq=False)
+class VocabularyTooLarge(NetInputError):
+    """The net was trained with another vocabulary: it has no rows for some of the ids."""
+
+    template: ClassVar[str] = "the vocabulary has {given} ids, the net knows {known}: it belongs to another net"
+    given: int
+    known: int
 
 
 @dataclass(eq=False)

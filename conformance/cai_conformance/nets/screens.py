@@ -15,7 +15,7 @@ from cai_conformance.reports.screen import fold, padded, printable
 
 INDENT: Final = "  "
 GAP: Final = "  "
-NARROWEST: Final = 12
+NARROWEST: Final = 10
 """A folded column gets no narrower than that, even if lines then stick out."""
 
 
