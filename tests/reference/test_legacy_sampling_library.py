@@ -161,6 +161,15 @@ class TestMinP:
 
         assert token == LibraryMinP(0.55, Fixed(0)).choose(ROW)
 
+    def test_a_border_belongs_to_the_later_token(self) -> None:
+        """0.5 of [0.5, 0.5], whose order is 1, 0."""
+
+        class Half(MersenneTwister):
+            def unit(self) -> float:
+                return 0.5
+
+        assert 0 == LibraryMinP(1.0, Half(0)).choose(np.array([0.5, 0.5]))
+
 
 class TestRefusals:
     """No token, and no draw."""
