@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -43,6 +44,24 @@ def words_drawn(make: Callable[[MersenneTwister], Sampler], row: np.ndarray[tupl
     make(generator).choose(row)
     following = generator.next_u32()
     return next(count for count in range(10) if fresh.next_u32() == following)
+
+
+def plain_descending(pairs: list[tuple[int, float]]) -> list[int]:
+    """Sort (token, score) as described, each half by itself, and return the tokens."""
+    if len(pairs) < 2:
+        return [token for token, _ in pairs]
+    middle = pairs[(len(pairs) - 1) // 2][1]
+    left, right = 0, len(pairs) - 1
+    while left <= right:
+        while pairs[left][1] > middle:
+            left += 1
+        while pairs[right][1] < middle:
+            right -= 1
+        if left <= right:
+            pairs[left], pairs[right] = pairs[right], pairs[left]
+            left, right = left + 1, right - 1
+    between = [token for token, _ in pairs[right + 1 : left]]
+    return plain_descending(pairs[: right + 1]) + between + plain_descending(pairs[left:])
 
 
 @needs_samples
@@ -88,6 +107,11 @@ class TestOrder:
         order = descending(scores)
         assert list(range(len(scores))) == sorted(order)
         assert sorted(scores, reverse=True) == [scores[token] for token in order]
+
+    def test_ties_fall_as_the_plain_quicksort_has_them(self) -> None:
+        """All rows of six tokens and three scores; of an even number of tokens the pivot is the left middle one."""
+        for scores in product((0.0, 0.5, 1.0), repeat=6):
+            assert plain_descending(list(enumerate(scores))) == descending(scores)
 
     def test_thousands_of_tokens(self) -> None:
         """Rising, falling and equal scores."""
