@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -135,6 +137,20 @@ class TestDistribution:
         assert kept == list(distribution.kept)
         assert probabilities == distribution.probabilities.tolist()
 
+    def test_many_ids_are_added_in_rank_order_with_compensation(self) -> None:
+        """Two hundred weights, whose sum is another one without compensation, and the other way round."""
+        generator, plain, backwards = SplitMix64(1), 0, 0
+        for _ in range(12):
+            logits = [8.0 * generator.unit() for _ in range(200)]
+            kept, probabilities = looped(logits, 1.0, 200)
+            assert probabilities == course_distribution(np.array(logits), 1.0, 200, LIBM).probabilities.tolist()
+            highest = logits[kept[0]]
+            weights = [1.0, *(math.exp(logits[token] - highest) for token in kept[1:])]
+            plain += probabilities[kept[0]] != 1.0 / functools.reduce(operator.add, weights)
+            backwards += probabilities[kept[0]] != 1.0 / compensated_sum(weights[::-1])
+        assert plain > 0
+        assert backwards > 0
+
     @given(some_logits, temperatures)
     @settings(max_examples=20)
     def test_the_sum_is_within_six_roundings_of_one(self, logits: list[float], temperature: float) -> None:
@@ -147,7 +163,7 @@ class TestDistribution:
     def test_the_compensated_sum_keeps_what_a_plain_one_loses(self) -> None:
         """A thousand terms below the last bit of 1 vanish one by one, but not together."""
         small = 2.0**-54
-        assert sum([1.0] + [small] * 1000) == 1.0
+        assert functools.reduce(operator.add, [1.0] + [small] * 1000) == 1.0
         assert compensated_sum([1.0] + [small] * 1000) == 1.0 + 1000 * small
         assert compensated_sum([]) == 0.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +14,14 @@ from hypothesis import strategies as st
 from cai_reference.arithmetic import FAST, LIBM, STRICT
 from cai_reference.decoding.greedy import greedy_token
 from cai_reference.decoding.sampling import SamplingSettings, course_distribution, distribution_of, total_variation
-from cai_reference.decoding.sampling.errors import InvalidMinP, InvalidTemperature, InvalidTopK, InvalidTopP
+from cai_reference.decoding.sampling.distribution import nucleus
+from cai_reference.decoding.sampling.errors import (
+    EmptyLogits,
+    InvalidMinP,
+    InvalidTemperature,
+    InvalidTopK,
+    InvalidTopP,
+)
 from cai_reference.errors import CaiReferenceError
 from support_raising import raises
 from support_sampling import EXACT, probabilities_of
@@ -62,13 +71,18 @@ class TestTopP:
 
     def test_equal_tenths_are_counted_without_drift(self) -> None:
         """Ten equal ids: n tenths keep n, though the sum of eight doubles 0.1 is less than 0.8."""
-        assert sum([0.1] * 8) < 0.8
+        assert functools.reduce(operator.add, [0.1] * 8) < 0.8
         counts = [len(kept(np.zeros(10), top_p=tenths / 10)) for tenths in range(1, 11)]
         assert list(range(1, 11)) == counts
 
     def test_of_ties_the_smaller_id_stays(self) -> None:
         """Ids 0 and 3 tie at ⅛; one of them is needed."""
         assert 3 not in kept(QUARTERS, top_p=0.8)
+
+    def test_small_weights_count_together(self) -> None:
+        """1 and a thousand times 2^-54: all but 2^-53 needs almost all of them, though each alone vanishes."""
+        weights = [1.0] + [2.0**-54] * 1000
+        assert 990 < nucleus(np.array(weights), 1.0 - 2.0**-53) < 1000
 
     def test_one_keeps_even_what_underflows(self) -> None:
         """A running sum that has reached the whole mass must not cut off the rest."""
@@ -254,5 +268,7 @@ class TestSettings:
             distribution_of(QUARTERS, SamplingSettings(top_k=5), STRICT)
         with raises(InvalidTopK(5, 4)):
             SamplingSettings(top_k=5).check_vocabulary(4)
+        with raises(EmptyLogits()):
+            distribution_of(np.zeros(0), SamplingSettings(top_k=5), STRICT)
         SamplingSettings(top_k=4).check_vocabulary(4)
         SamplingSettings().check_vocabulary(1)

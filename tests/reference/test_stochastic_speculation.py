@@ -159,7 +159,10 @@ class TestBlocks:
                 assert budget == sum(each.committed for each in passes)
                 accepted = sum(commit.source is Source.ACCEPTED for commit in commits)
                 assert accepted == sum(each.accepted for each in passes)
+                room = budget
                 for each in passes:
+                    assert each.proposed <= room - 1
+                    room -= each.committed
                     assert each.proposed + 1 == each.committed + each.rolled_back
                     assert each.proposed <= block
                 drawn = sum(each.proposed for each in passes) + sum(len(commit.units) for commit in commits)
@@ -220,6 +223,34 @@ class TestBlocks:
             alone.forwards,
         )
         assert [(choice.unit,) for choice in plain.choices] == [commit.units for commit in alone.commits]
+
+
+class Listening:
+    """A draft that guesses token 0 and remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.forwards = 0
+        self.told: list[list[float]] = []
+
+    def propose(self, ids: Sequence[int], count: int) -> list[int]:
+        """Guess token 0 always."""
+        return [0] * count
+
+    def committed(self, heads: Sequence[Array]) -> None:
+        """Remember the logits of the first head."""
+        self.told.append(heads[0].tolist())
+
+
+def test_a_draft_is_told_the_row_of_the_last_committed_token() -> None:
+    """After each pass, whole, cut or rejected at once."""
+    rows = tuple(tuple(float(-(column + 1) % 4 - token) for column in range(4)) for token in range(4))
+    listener = Listening()
+    generation = sample_speculatively(
+        TablePath(rows), CertainDraft(listener, 4), [0], Limits(None, 30, 99), PLAIN, 2, SplitMix64(3), EXACT
+    )
+    committed = np.cumsum([each.committed for each in generation.passes])
+    assert [generation.rows[last - 1].tolist() for last in committed] == listener.told
+    assert {1, 2, 3} == {each.committed for each in generation.passes}
 
 
 class Lying:
