@@ -48,7 +48,7 @@ class TestBits:
             assert whole[:length].tobytes() == NETS[name].run(STRICT, [ids[:length]]).output[0].tobytes()
 
     @given(ids=ids_of, data=st.data())
-    @settings(max_examples=4)
+    @settings(max_examples=2)
     def test_any_cutting_gives_the_bits_of_the_whole_pass(self, name: str, ids: list[int], data: st.DataObject) -> None:
         """A few drawn cuttings."""
         cuts = sorted(data.draw(st.sets(st.integers(1, CONTEXT))))

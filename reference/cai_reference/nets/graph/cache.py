@@ -74,22 +74,14 @@ class AttentionCache:
         """Whether the layer looks at the newest rows only."""
         return self._window is not None
 
-    def check_room(self, tokens: int) -> None:
-        """Check that so many more tokens can be fed.
-
-        Raises:
-            CacheOverflow: they do not fit, and nothing is evicted.
-        """
-        if self.eviction is None and self.length + tokens > self.capacity:
-            raise CacheOverflow(self.length, tokens, self.capacity)
-
     def feed(self, arithmetic: Arithmetic, x: Array) -> Array:
         """Append the key and value of each token of Q | K | V [tokens, 3 · width], and attend: [tokens, width].
 
         Raises:
-            CacheOverflow: they do not fit; nothing has been appended.
+            CacheOverflow: they do not fit, and nothing is evicted; nothing has been appended.
         """
-        self.check_room(x.shape[0])
+        if self.eviction is None and self.length + x.shape[0] > self.capacity:
+            raise CacheOverflow(self.length, x.shape[0], self.capacity)
         width = self._width
         mixed = np.empty((x.shape[0], width))
         for token, row in enumerate(x):

@@ -150,9 +150,6 @@ class NetSession:
         x = np.asarray(ids, np.float64).reshape(1, len(ids), -1)
         if x.shape[2] != self.net.shapes[0].depth:
             raise WrongInput(self.net.context, self.net.shapes[0].depth, x.shape)
-        if not self._stale_overflow:
-            for cache in self._caches.values():
-                cache.check_room(len(ids))
         for memory in self._memories:
             memory.mark()
         try:
