@@ -9,6 +9,7 @@ import typer
 from cai_conform.commands import (
     arithmetic,
     backends,
+    bakeoff,
     catalogue,
     compare,
     doctor,
@@ -42,6 +43,7 @@ app.command("trace")(trace.trace)
 app.command("verify")(compare.verify)
 app.command("diff")(compare.diff)
 app.command("published")(published.published)
+app.command("bakeoff")(bakeoff.bakeoff)
 app.add_typer(net.app, name="net")
 app.add_typer(golden.app, name="golden")
 app.add_typer(arithmetic.app, name="arithmetic")
