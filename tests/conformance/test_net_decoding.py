@@ -10,7 +10,7 @@ import pytest
 from cai_conformance.nets.arm_list import Arm, ArmList, DecodeSettings, SkippedArm
 from cai_conformance.nets.arms import ArmRun
 from cai_conformance.nets.causality import look_ahead
-from cai_conformance.nets.decoding import decode
+from cai_conformance.nets.decoding import Decoding, decode
 from cai_conformance.nets.decoding_report import decoding_lines, decoding_objects
 from cai_conformance.nets.errors import (
     DraftDiffers,
@@ -25,6 +25,7 @@ from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.arithmetic import FAST
 from cai_reference.legacy.tokenizer import Vocabulary
 from cai_reference.legacy.training.errors import NotALanguageModel
+from cai_reference.models.decoder_configuration import MixerSpec
 from cai_reference.nets.format import NetFile
 from cai_reference.nets.graph.errors import CacheOverflow
 from cai_reference.nets.graph.net import Net
@@ -76,18 +77,28 @@ class TestArmsOfNets:
     def test_all_exact_arms_have_the_tokens_of_the_full_one(
         self, net: NetFile, draft: bool, expected: set[str]
     ) -> None:
-        """Where two prompts run to the end of the context; logits agree to rounding."""
-        arms = arms_of(net, draft_net(seed=9) if draft else None)
+        """Logits agree to rounding."""
+        arms = arms_of(net, draft_net(seed=9) if draft else None, new_tokens=5)
         assert expected == {arm.name for arm in arms.arms}
-        found = decode(arms, PROMPTS)
-        assert found.passed
+        self.agree(decode(arms, PROMPTS[:1]))
+
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("mixer", [ATTENTION, LATENT, SSM, LOCAL])
+    def test_they_agree_to_the_end_of_the_context(self, mixer: MixerSpec) -> None:
+        """On several prompts."""
+        found = decode(arms_of(decoder_net(mixer), draft_net()), PROMPTS)
         for outcomes in found.outcomes:
-            assert CONTEXT == len(outcomes[0].run.ids) if outcomes[0].run else False
-            for outcome in outcomes[1:]:
-                if outcome.exact:
-                    assert outcome.equal
-                    assert outcome.deviation is not None
-                    assert outcome.deviation < 1e-9
+            assert outcomes[0].run is not None
+            assert CONTEXT == len(outcomes[0].run.ids)
+        self.agree(found)
+
+    @staticmethod
+    def agree(found: Decoding) -> None:
+        """Assert that all exact arms have the tokens of the full one, and its logits but for rounding."""
+        assert found.passed
+        exact = [outcome for outcomes in found.outcomes for outcome in outcomes[1:] if outcome.exact]
+        assert all(outcome.equal for outcome in exact)
+        assert all(outcome.deviation is not None and outcome.deviation < 1e-9 for outcome in exact)
 
     def test_what_a_net_does_not_allow_is_told(self) -> None:
         """With the reason."""
