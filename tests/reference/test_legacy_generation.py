@@ -133,7 +133,7 @@ class TestAgreement:
         prompt=st.lists(st.integers(1, 12), min_size=1, max_size=6),
         tail=st.lists(st.integers(0, 12), min_size=7, max_size=7),
     )
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=4, deadline=None)
     def test_both_ways_choose_the_same_whatever_stands_behind(
         self, kind: str, prompt: list[int], tail: list[int]
     ) -> None:

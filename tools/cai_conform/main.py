@@ -11,8 +11,10 @@ from cai_conform.commands import (
     backends,
     bakeoff,
     catalogue,
+    chat,
     compare,
     doctor,
+    generate,
     golden,
     net,
     published,
@@ -42,6 +44,8 @@ app.command("explain")(catalogue.explain)
 app.command("trace")(trace.trace)
 app.command("verify")(compare.verify)
 app.command("diff")(compare.diff)
+app.command("generate")(generate.generate)
+app.command("chat")(chat.chat)
 app.command("published")(published.published)
 app.command("bakeoff")(bakeoff.bakeoff)
 app.add_typer(net.app, name="net")
