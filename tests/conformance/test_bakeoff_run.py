@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from cai_conformance.bakeoff import OutputFolder, PhaseReport
+from cai_conformance.bakeoff import BakeSettings, OutputFolder, PhaseReport
 from cai_conformance.bakeoff.counting import Bucket
 from cai_conformance.bakeoff.errors import InvalidBakeSetting, InvalidBudget, LimitsConflict, UnknownBakePhase
 from cai_conformance.bakeoff.figures import FigureList, step_figures
 from cai_conformance.bakeoff.forwards import time_forward
-from cai_conformance.bakeoff.nets import make_nets
+from cai_conformance.bakeoff.memory import memory_figures
+from cai_conformance.bakeoff.nets import make_nets, weights_of
 from cai_conformance.bakeoff.objects import run_object
 from cai_conformance.bakeoff.phases import PHASES, ArmName, chosen_phases
 from cai_conformance.bakeoff.publication import MEASURED, PUBLISHED
@@ -25,8 +26,11 @@ from cai_conformance.interchange.errors import OutputNotWritten
 from cai_conformance.nets import arms
 from cai_conformance.nets.arms import ArmRun
 from cai_conformance.nets.errors import EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge
+from cai_conformance.published.weights import DRAFT
+from cai_conformance.published.weights import PHASES as WEIGHTS
 from cai_reference.arithmetic import FAST
 from cai_reference.legacy.training import FitSchedule
+from cai_reference.nets.conversion.from_decoder import build_net
 from cai_reference.nets.graph.net import Net
 from support_bakeoff import DATA, NUMBERS, After, HandClock, bake, baked, settings
 
@@ -84,6 +88,26 @@ class TestAllPhases:
         figures = FigureList(PHASES[2])
         step_figures(figures, [Bucket("16-31", 16, 1.0), Bucket(">=32", 9, 2.0)])
         assert ["1.05", "", "0.75", ""] == [figure.published for figure in figures.figures]
+
+
+class TestPublishedSize:
+    """What has no clock in it is exactly as published."""
+
+    def test_nets_have_the_published_weights(self) -> None:
+        """All nine, and the draft."""
+        published = BakeSettings()
+        for phase in PHASES:
+            assert WEIGHTS[phase.number][0] == weights_of(build_net(published.decoder(phase)))
+        assert DRAFT[0] == weights_of(build_net(published.trained(PHASES[4])))
+
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("number", [4, 6, 8])
+    def test_cache_tables_are_the_published_ones(self, number: int) -> None:
+        """Every figure of them, as printed."""
+        figures = FigureList(PHASES[number - 1])
+        memory_figures(figures, PHASES[number - 1].memory, BakeSettings().sizes)
+        assert len(figures.figures) >= 8
+        assert [figure.published for figure in figures.figures] == [figure.text for figure in figures.figures]
 
 
 class TestFigures:
@@ -321,6 +345,15 @@ class TestScreen:
         assert any(line.endswith("10/10 equal; convergence NOT CONFIRMED; decode cost HOLDS") for line in lines)
         assert "9 phases: 9 token-identical. Exit 0: all arms token-identical." == lines[-1]
         assert any("smaller than the published ones" in line for line in lines)
+
+    def test_a_loop_is_named(self) -> None:
+        """Two different tokens in all continuations prove little; of eight and more nothing is said."""
+        result = report(3).prompts[0]
+        for tokens, said in (((7, 9, 7, 9), True), (tuple(range(8)), False)):
+            full = replace(result.full, new=tokens)
+            looping = replace(report(3), prompts=(replace(result, runs={ArmName.FULL: full}),))
+            cautions = list(replace(baked(), phases=(looping,)).cautions)
+            assert said == any(caution.startswith("Phase 3: fewer than 8 distinct tokens") for caution in cautions)
 
     def test_a_text_cannot_disturb_the_terminal(self) -> None:
         """Control characters of a continuation are spelt out."""

@@ -20,6 +20,9 @@ EXACT: Final = "token-identical"
 DIFFERENT: Final = "ARMS DIFFER"
 INCOMPLETE: Final = "interrupted"
 
+VARIED: Final = 8
+"""Fewer distinct tokens than that are a loop that any two arms would agree on."""
+
 INTERRUPTED: Final = 130
 """The exit code of a program that was interrupted, as shells count it: 128 and the number of SIGINT."""
 
@@ -118,3 +121,9 @@ class RunReport:
             yield "Trained by AdamW on the mean over real targets: losses do not compare with published ones."
         if not self.settings.published_size:
             yield "The nets are smaller than the published ones."
+        uniform = [str(report.phase.number) for report in self.phases if report.prompts and report.distinct < VARIED]
+        if uniform:
+            yield (
+                f"Phase {', '.join(uniform)}: fewer than {VARIED} distinct tokens in all continuations, so that equal "
+                "tokens say little there; train for longer."
+            )

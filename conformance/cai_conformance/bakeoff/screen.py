@@ -108,7 +108,7 @@ def _figures(figures: Sequence[BakeFigure], width: int) -> Iterator[Line]:
             continue
         if figure.group != group:
             group = figure.group
-            rows.append((group, "", "", ""))
+            rows.append((f"{group}:", "", "", ""))
             styles.append(BOLD)
         rows.append((figure.name, figure.text, figure.beside, figure.unit))
         styles.append("")
