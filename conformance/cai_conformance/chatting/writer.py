@@ -45,7 +45,7 @@ class Prompt:
 
     @property
     def loss(self) -> str:
-        """What the tokenizer loses of the text, in a sentence; empty if nothing."""
+        """What the tokenizer loses of the text, in a sentence of printable characters; empty if nothing."""
         if self.read_as == self.text:
             return ""
         read = self.read_as.decode("utf-8", "replace")

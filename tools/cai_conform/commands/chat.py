@@ -112,7 +112,7 @@ class _Talk:
             self._nothing()
             return
         if prompt.loss:
-            say(f"cai-conform: {generate.printable(prompt.loss)}")
+            say(f"cai-conform: {prompt.loss}")
         made = Continuation(self._writer, prompt, self._drawing, self._max_new, self._stops)
         generate.show_as_it_comes(self._console, prompt, made, interrupted=lambda: self._interruptions > 0)
 

@@ -112,7 +112,7 @@ StopTexts = Annotated[
 ]
 ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 PromptText = Annotated[
-    str | None, typer.Option("--prompt", "-p", metavar="TEXT", help="The text to continue. Standard input if left out.")
+    str | None, typer.Option("--prompt", metavar="TEXT", help="The text to continue. Standard input if left out.")
 ]
 IdsOnly = Annotated[bool, typer.Option("--ids", help="Print ids as rows, as `tokenizer decode` reads them.")]
 Count = Annotated[int, typer.Option("--count", min=1, metavar="N", help="How many continuations, from one generator.")]
@@ -162,7 +162,7 @@ def generate(
     writer, drawing = load(net, vocabulary, settings, arithmetic)
     given = writer.prompt(_prompt_text(prompt))
     if given.loss:
-        say(f"cai-conform: {printable(given.loss)}")
+        say(f"cai-conform: {given.loss}")
     console = output(color)
     for _ in range(count):
         made = Continuation(writer, given, drawing, max_new, stop_texts(stop))
