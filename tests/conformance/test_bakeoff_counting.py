@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_conformance.bakeoff.counting import buckets, distinct, repeated_trigrams, smallest_margin
@@ -65,6 +65,7 @@ class TestRepeatedTrigrams:
         """As published."""
         assert count == repeated_trigrams(ids)
 
+    @settings(max_examples=40)
     @given(st.lists(st.integers(0, 2), max_size=24))
     def test_equals_the_definition_in_plain_loops(self, ids: list[int]) -> None:
         """For i from s + 3 to s + n - 3, some j from s to i - 1 has the same three tokens."""

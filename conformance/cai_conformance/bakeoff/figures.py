@@ -212,6 +212,7 @@ def _add_guesses(figures: FigureList, group: str, place: str, speculations: Sequ
     accepted = sum(sum(speculation.accepted) for speculation in speculations)
     passes = sum(speculation.passes for speculation in speculations)
     figures.add(group, f"{place}: guesses accepted", "%", 100.0 * accepted / max(1, proposed), 1)
+    figures.add(group, f"{place}: guesses right", "tokens", accepted)
     figures.add(group, f"{place}: guesses proposed", "tokens", proposed)
     figures.add(group, f"{place}: tokens a pass", "tokens", new / max(1, passes), 2)
 

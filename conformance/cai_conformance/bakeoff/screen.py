@@ -129,7 +129,7 @@ def _prompt(report: PhaseReport, result: PromptResult, text: str, width: int) ->
     prefix = f"{quoted(result.prompt)}: "
     extras = [
         f"{name.removeprefix(prefix)} {figure.text}{figure.unit if figure.unit == '%' else ''}"
-        for name in ("guesses accepted", "guesses proposed", "tokens a pass", "repeated trigrams")
+        for name in ("guesses accepted", "guesses right", "guesses proposed", "tokens a pass", "repeated trigrams")
         if prefix + name in names and (figure := report.figure(prefix + name)) is not None
     ]
     yield from paragraph("; ".join([_equality(result), *extras]), width)

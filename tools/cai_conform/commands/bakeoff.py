@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -140,7 +140,7 @@ def bakeoff(
     if as_table:
         _print(console, screen.data_lines(data, console.width))
     teller = _Teller()
-    with _interruptible() as stopped:
+    with _interruptible(teller) as stopped:
         run = BakeOff(wanted, data, OutputFolder(folder), WALL, stopped, teller.tell)
         for report in _resting(teller, run.run(chosen)):
             if as_table:
@@ -158,16 +158,22 @@ def bakeoff(
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def _interruptible(teller: _Teller) -> Iterator[Callable[[], bool]]:
     """Take the first Ctrl-C as a wish to end soon; the second one ends at once, with the same exit code."""
     wished: list[int] = []
 
     def wish(number: int, _frame: object) -> None:
         wished.append(number)
         signal.signal(signal.SIGINT, before)
-        say("cai-conform: interrupted; completing the step in progress, again to end at once")
+        # It may have come in the middle of another message, which then goes first.
+        with suppress(RuntimeError):
+            teller.rest()
+            say("cai-conform: interrupted; completing the step in progress, again to end at once")
 
-    before = signal.signal(signal.SIGINT, wish)
+    before = signal.getsignal(signal.SIGINT)
+    # Who starts a program in the background may have it ignore Ctrl-C.
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, wish)
     try:
         yield lambda: bool(wished)
     except KeyboardInterrupt:
