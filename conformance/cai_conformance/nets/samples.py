@@ -18,6 +18,9 @@ from cai_conformance.nets.errors import SampleDamaged
 Ids: TypeAlias = tuple[int, ...]
 Row: TypeAlias = tuple[float, ...]
 
+LARGEST: Final = 1e6
+"""No setting of an optimiser is as large as this."""
+
 COMMENTS: Final = frozenset({"note", "draft_note"})
 """Fields for readers only."""
 
@@ -324,8 +327,11 @@ def _training_sample(found: strict_json.Object) -> TrainingSample:
 def _fit_run(value: object, where: str) -> FitRun:
     run = _object(value, where)
 
-    def number(name: str, default: float) -> float:
-        return _number(run[name], f"{where}.{name}") if name in run else default
+    def number(name: str, default: float, below: float, *, positive: bool = False) -> float:
+        value = _number(run[name], f"{where}.{name}") if name in run else default
+        if not 0.0 <= value < below or (positive and value == 0.0):
+            raise ValueError(f"{where}.{name} is {value}, which no optimiser can use")
+        return value
 
     losses, errors = (_row(_required(run, name, where), f"{where}.{name}") for name in ("step_loss", "step_error"))
     steps = strict_json.count(run.get("steps", len(losses)), f"{where}.steps")
@@ -335,12 +341,12 @@ def _fit_run(value: object, where: str) -> FitRun:
     if batch < 1:
         raise ValueError(f"{where}.batch is 0")
     return FitRun(
-        _number(_required(run, "lr", where), f"{where}.lr"),
-        number("beta1", 0.9),
-        number("beta2", 0.98),
-        number("eps", 1e-7),
-        number("l2decay", 0.1),
-        number("clipnorm", 1.0),
+        number("lr", 0.0, LARGEST, positive=True),
+        number("beta1", 0.9, 1.0),
+        number("beta2", 0.98, 1.0),
+        number("eps", 1e-7, LARGEST, positive=True),
+        number("l2decay", 0.1, LARGEST),
+        number("clipnorm", 1.0, LARGEST, positive=True),
         batch,
         losses,
         errors,
