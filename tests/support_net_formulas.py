@@ -55,6 +55,11 @@ def softmax(rows: Rows) -> Rows:
     return [list(row) if len(row) == 1 else softmax_row(row) for row in rows]
 
 
+def masked_softmax(rows: Rows) -> Rows:
+    """Normalise the first t + 1 channels of row t; the others are 0."""
+    return [softmax_row(row[: t + 1]) + [0.0] * (len(row) - t - 1) for t, row in enumerate(rows)]
+
+
 def dyt(rows: Rows, gamma: Row, beta: Row, alpha: Row) -> Rows:
     """Return γ · tanh(α x) + β."""
     return [[g * math.tanh(alpha[0] * x) + b for x, g, b in zip(row, gamma, beta, strict=True)] for row in rows]

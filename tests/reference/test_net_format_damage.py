@@ -140,7 +140,7 @@ NOT_SUPPORTED = {
     "a rotary flag": (layer(1, "RotaryEmbedding", "0;0;1", floats="10000"), "the flag of a scaling mode is 1"),
     "a rotary base of zero": (layer(1, "RotaryEmbedding"), "the base is 0"),
     "a rotary factor": (layer(1, "RotaryEmbedding", floats="10000;4"), "float 1, which is not used, is 4"),
-    "a masked softmax": (layer(1, "PointwiseSoftMax", "1;1"), "the mask NoForward is 1"),
+    "another mask of a softmax": (layer(1, "PointwiseSoftMax", "1;2"), "the mask NoForward is 2"),
     "another factor than -1": (layer(1, "Negate", floats="-2"), "the factor is -2"),
     "a wider kernel": (layer(1, "PointwiseConvLinear", "2;3;0;1"), "the kernel size is 3"),
     "a stride": (layer(1, "PointwiseConvReLU", "2;1;0;2"), "the stride is 2"),

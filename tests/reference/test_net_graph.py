@@ -199,8 +199,8 @@ class TestRefusals:
             ),
             (spec("SplitChannels", 0, listed=(3,)), ChannelOutOfRange(1, 0, 3, 3)),
             (
-                spec("PointwiseSoftMax", 0, (1, 1)),
-                UnsupportedOption(1, "TNNetPointwiseSoftMax", "the mask NoForward", 1, "0 only"),
+                spec("PointwiseSoftMax", 0, (1, 2)),
+                UnsupportedOption(1, "TNNetPointwiseSoftMax", "the mask NoForward", 2, "0 or 1"),
             ),
             (
                 spec("ScaledDotProductAttention", 0, (1, 1, 0, 1)),

@@ -67,6 +67,7 @@ LAYERS: Final[dict[str, tuple[LayerSpec, Expected]]] = {
     "interleave by the depth": (spec("InterleaveChannels", 0, (6,)), lambda net, x: x),
     "softmax": (spec("PointwiseSoftMax", 0), lambda net, x: formula.softmax(x)),
     "softmax that passes the gradient": (spec("PointwiseSoftMax", 0, (1,)), lambda net, x: formula.softmax(x)),
+    "masked softmax": (spec("PointwiseSoftMax", 0, (0, 1)), lambda net, x: formula.masked_softmax(x)),
     "dynamic tanh": (spec("DyT", 0), vectors(formula.dyt)),
     "SwiGLU": (spec("SwiGLU", 0), lambda net, x: formula.swiglu(x)),
     "ReLU": (spec("ReLU", 0), lambda net, x: formula.relu(x)),
@@ -166,6 +167,12 @@ class TestSoftmax:
         """It is no softmax, which would give 1."""
         net = drawn([source(3, 1), spec("PointwiseSoftMax", 0)])
         assert [[[5.0], [-2.0], [0.25]]] == net.run(STRICT, [[5.0, -2.0, 0.25]]).output.tolist()
+
+    def test_a_masked_channel_does_not_count_however_large_it_is(self) -> None:
+        """Row 0 sees its first channel alone, so that the maximum of the others cannot make it vanish."""
+        net = drawn([source(2, 2), spec("PointwiseSoftMax", 0, (0, 1))])
+        output = net.run(STRICT, [[[-9000.0, 9000.0], [0.0, 0.0]]]).output.tolist()
+        assert [[[1.0, 0.0], [0.5, 0.5]]] == output
 
     def test_exponents_end_at_minus_4000(self) -> None:
         """Where exp is 0 in double precision already, so that nothing of it is seen, and nothing overflows."""

@@ -78,6 +78,7 @@ LAYERS: Final[dict[str, list[LayerSpec]]] = {
     "grouped convolution, bias suppressed": [grouped(1, 3, 3, suppressed=1)],
     "interleave": [spec("InterleaveChannels", 1, (3,))],
     "softmax": [spec("PointwiseSoftMax", 1)],
+    "masked softmax": [spec("PointwiseSoftMax", 1, (0, 1))],
     "dynamic tanh": [spec("DyT", 1)],
     "SwiGLU": [spec("SwiGLU", 1)],
     "ReLU": [spec("ReLU", 1)],

@@ -19,6 +19,7 @@ from cai_reference.nets.graph.errors import (
     NetTokenOutOfRange,
     NonFiniteOutput,
     NothingFed,
+    NotStreamable,
     QuantisationRefused,
     RecurrenceStays,
     SnapshotTooLong,
@@ -325,6 +326,16 @@ class TestSnapshots:
         for call in (session.snapshot, lambda: session.restore(plain)):
             with raises(QuantisationRefused("caches in 8 bits are not copied")):
                 call()
+
+
+class TestWholeSequences:
+    """Layers whose formula speaks of rows, of which a step sees a few."""
+
+    def test_a_masked_softmax_cannot_be_streamed(self) -> None:
+        """What a row sees depends on where it stands; without the mask it does not."""
+        with raises(NotStreamable(1, "TNNetPointwiseSoftMax")):
+            NetSession(drawn([source(4, 4), spec("PointwiseSoftMax", 0, (1, 1))]), STRICT, 4)
+        NetSession(drawn([source(4, 4), spec("PointwiseSoftMax", 0, (1, 0))]), STRICT, 4)
 
 
 class TestOutputs:

@@ -87,7 +87,7 @@ USED: Final[Mapping[str, LayerOptions]] = MappingProxyType(
             ),
             (Option("the base", "above 0", lambda value: value > 0),),
         ),
-        "TNNetPointwiseSoftMax": LayerOptions((switch("the skipped derivative"), fixed("the mask NoForward", 0))),
+        "TNNetPointwiseSoftMax": LayerOptions((switch("the skipped derivative"), switch("the mask NoForward"))),
         "TNNetNegate": LayerOptions(floats=(fixed("the factor", -1),)),
         PRODUCTS: LayerOptions((size("factor A"), size("factor B"), switch("the mask NoForward"))),
     }

@@ -31,6 +31,7 @@ from cai_reference.nets.graph.errors import (
     SnapshotTooLong,
     WrongInput,
 )
+from cai_reference.nets.graph.layers.activations import Softmax
 from cai_reference.nets.graph.layers.attention import WHOLE_SEQUENCE, DotProductAttention, Rotary
 from cai_reference.nets.graph.layers.layer import Layer
 from cai_reference.nets.graph.layers.vectors import DiagonalSsm, TokenShift
@@ -81,7 +82,7 @@ class NetSession:
         if capacity < 1:
             raise NoCapacity(capacity)
         for index, layer in enumerate(net.layers):
-            if isinstance(layer, WHOLE_SEQUENCE):
+            if isinstance(layer, WHOLE_SEQUENCE) or (isinstance(layer, Softmax) and layer.masked):
                 raise NotStreamable(index, net.specs[index].kind)
         self.net = net
         self.arithmetic = arithmetic

@@ -85,19 +85,25 @@ class Softmax:
     """TNNetPointwiseSoftMax over the depth; a depth of 1 passes unchanged.
 
     `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and
-    cross-entropy together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖².
+    cross-entropy together. Without it the full Jacobian is taken, so that p − y minimises ½ ‖p − y‖². `masked` lets row
+    t see its first t + 1 channels only, as a causal map of attention does; what lies beyond is 0.
     """
 
     straight: bool
+    masked: bool = False
     learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
-        """Normalise each row: exp(max(x − max x, −4000)) / Σ."""
+        """Normalise what each row sees: exp(max(x − max x, −4000)) / Σ."""
         (x,) = inputs
         if x.shape[2] == 1:
             return x, ()
-        shifted = x - np.max(x, axis=2, keepdims=True)
+        hidden = np.triu(np.ones(x.shape[1:], bool), 1) if self.masked else None
+        seen = x if hidden is None else np.where(hidden, -np.inf, x)
+        shifted = seen - np.max(seen, axis=2, keepdims=True)
         p = arithmetic.exp(np.maximum(shifted, -EXPONENT_LIMIT, out=shifted))
+        if hidden is not None:
+            p[:, hidden] = 0.0
         p /= arithmetic.sum(p, axis=2, keepdims=True)
         return p, (p,)
 
