@@ -188,8 +188,8 @@ class TestDecay:
             for array, unchanged in zip(layer.learned.arrays, old.learned.arrays, strict=True):
                 assert np.array_equal(unchanged * kept, array), spec.kind
 
-    def test_a_suppressed_bias_only_shrinks(self) -> None:
-        """Its gradient is 0, but it is stored."""
+    def test_a_bias_without_gradient_only_shrinks(self) -> None:
+        """It is stored, so it decays."""
         net = tiny_net(bias=False)
         projection(net).biases[...] = 1.0
         optimizer = LegacyAdam(net, AdamSettings(0.25), FAST)

@@ -189,13 +189,14 @@ class TestRelu:
 
 
 class TestBiases:
-    """Where none is added, none is learned."""
+    """Where none is added, none is learned, unless the library's rule is asked for."""
 
     @pytest.mark.parametrize("layer", [convolution(1, 4, suppressed=1), grouped(1, 4, 2, suppressed=1)])
     def test_a_suppressed_bias_has_no_gradient(self, layer: LayerSpec) -> None:
-        """It is stored all the same."""
-        net = after_embedding(layer)
-        assert [0.0] * 4 == learned(exact(net, np.ones((2, TOKENS, 4))), 2).biases.tolist()
+        """It is stored all the same; the library adds up the gradient that it would have."""
+        net, ones = after_embedding(layer), np.ones((2, TOKENS, 4))
+        assert [0.0] * 4 == learned(exact(net, ones), 2).biases.tolist()
+        assert [2.0 * TOKENS] * 4 == learned(exact(net, ones, GradientRules(suppressed=True)), 2).biases.tolist()
 
     def test_tables_and_vectors_have_unused_biases(self) -> None:
         """One a neuron, of gradient zero."""

@@ -95,7 +95,7 @@ class LegacyTrainer:
 
     def _share(self, stories: Stories, memory: TokenMemory) -> tuple[BatchReport, Gradients]:
         pairs = make_pairs(stories, self.net.context, self.vocabulary, self.heads)
-        rules = GradientRules(GRADIENT_LIMIT, memory.see(pairs.inputs))
+        rules = GradientRules(GRADIENT_LIMIT, memory.see(pairs.inputs), suppressed=True)
         run = self.net.run(self._arithmetic, pairs.inputs)
         gradient = difference(run.output, pairs.targets)
         reported = report(self._arithmetic, run.output, pairs.targets, gradient)

@@ -118,8 +118,8 @@ WITHOUT_WEIGHTS: Final[Mapping[str, WithoutWeights]] = MappingProxyType(
         PRODUCTS: lambda spec, depth: DotProducts(masked=spec.integers[2] > 0),
         "TNNetTransposeXD": lambda spec, depth: TransposeXD(),
         "TNNetPointwiseSoftMax": lambda spec, depth: Softmax(
-        straight=spec.integers[0] > 0, masked=spec.integers[1] > 0
-    ),
+            straight=spec.integers[0] > 0, masked=spec.integers[1] > 0
+        ),
         "TNNetReLU": lambda spec, depth: Relu(),
         "TNNetSignedSquareRoot1": lambda spec, depth: SignedSquareRoot(),
         "TNNetSwiGLU": lambda spec, depth: SwiGlu(),

@@ -1,7 +1,7 @@
 """Pointwise convolutions: a linear map of each token, dense or in groups, with or without a ReLU.
 
 Dense: y[t,f] = Σ_d W[f,d] · x[t,d] + b[f]. In G groups, output f belongs to group f div (n/G) and reads only the
-contiguous inputs of its group. A suppressed bias is stored, and trained with gradient zero, but not added.
+contiguous inputs of its group. A suppressed bias is stored but not added, so that its exact gradient is zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PointwiseConvolution:
         weight = self.learned.weights[0]
         rows = passed.reshape(-1, weight.shape[0])
         weights = arithmetic.matmul(rows.T, x.reshape(-1, x.shape[2]))
-        biases = arithmetic.sum(rows, axis=0) if self.biased else np.zeros(weight.shape[0])
+        biases = arithmetic.sum(rows, axis=0) if self.biased or rules.suppressed else np.zeros(weight.shape[0])
         return (arithmetic.matmul(rows, weight).reshape(x.shape),), Learned((weights,), biases)
 
 
@@ -76,7 +76,8 @@ class GroupedConvolution:
         weights = arithmetic.matmul(np.swapaxes(passed, 1, 2), split).reshape(self.learned.weights[0].shape)
         inputs = np.swapaxes(arithmetic.matmul(passed, weight), 0, 1).reshape(x.shape)
         outputs = self.learned.biases.size
-        biases = arithmetic.sum(gradient.reshape(-1, outputs), axis=0) if self.biased else np.zeros(outputs)
+        moves = self.biased or rules.suppressed
+        biases = arithmetic.sum(gradient.reshape(-1, outputs), axis=0) if moves else np.zeros(outputs)
         return (inputs,), Learned((weights,), biases)
 
     def _by_group(self) -> Array:

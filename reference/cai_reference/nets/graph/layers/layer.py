@@ -58,10 +58,13 @@ class GradientRules:
             example are scaled down. The library's is 100.
         rows: [batch, tokens]: the row of the embedding table that takes the gradient of each place, 0 for none. The
             library remembers ids where it should have forgotten them.
+        suppressed: whether biases that are not added take the gradient that they would have if they were; the
+            library's do.
     """
 
     limit: float | None = None
     rows: NDArray[np.intp] | None = None
+    suppressed: bool = False
 
 
 EXACT: Final = GradientRules()
