@@ -112,6 +112,7 @@ class TestRealSamples:
         assert ([GRADIENTS], True) == ([each.quantity for each in found.comparisons], found.passed)
         assert ("ssm.grad.json", "ssm.train.json") == found.files
 
+    @pytest.mark.exhaustive
     def test_fits_by_themselves(self) -> None:
         """With the gradients that they name, but without outputs."""
         found = verified(SAMPLES / "mla.train.json", SAMPLES / "mla.nn")
@@ -235,6 +236,7 @@ class TestOneWrongNumber:
         length = "after_truncate_to_2, step 1, cache 0: expected 5, found 4"
         assert (2, length) == (len(found), found["cache lengths, after_truncate_to_2"])
 
+    @pytest.mark.exhaustive
     def test_in_the_net_itself(self, tmp_path: Path) -> None:
         """Outputs, gradients and fits follow from the weights; counts do not."""
         sample = sample_folder(tmp_path, "mla")
