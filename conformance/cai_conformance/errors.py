@@ -77,3 +77,22 @@ class FixtureError(ConformanceError):
     template: ClassVar[str] = "{stage}: {inner}"
     stage: str
     inner: str
+
+
+@dataclass(eq=False)
+class InputUnreadable(InputError):
+    """A file cannot be read."""
+
+    template = "{path!r} cannot be read: {problem}"
+    path: str
+    problem: str
+
+
+@dataclass(eq=False)
+class InputTooLarge(InputError):
+    """A file is beyond the size that anything here can use."""
+
+    template = "{path!r} holds {size} bytes; the limit is {limit}"
+    path: str
+    size: int
+    limit: int

@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.errors import InputTooLarge, InputUnreadable
 from cai_conformance.goldens import Golden, GoldenStore
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
 from cai_conformance.stories import MAXIMUM_STORY_BYTES
-from cai_conformance.suites.errors import (
-    IncompleteInput,
-    InputTooLarge,
-    InputUnreadable,
-    UnknownProfile,
-    UnusedInput,
-)
+from cai_conformance.suites.errors import IncompleteInput, UnknownProfile, UnusedInput
 from cai_conformance.suites.suite import Suite, SuiteInput
 from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of

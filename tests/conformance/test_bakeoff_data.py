@@ -9,7 +9,7 @@ import pytest
 from cai_conformance.bakeoff import find_data
 from cai_conformance.bakeoff.data import read_data
 from cai_conformance.bakeoff.errors import DataDamaged, DataIncomplete, NoUsableRow
-from cai_conformance.suites.errors import InputUnreadable
+from cai_conformance.errors import InputUnreadable
 from support_bakeoff import TINY
 
 

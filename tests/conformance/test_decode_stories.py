@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cai_conformance.backends.decoder import experiment
-from cai_conformance.errors import ConformanceError, FixtureError
+from cai_conformance.errors import ConformanceError, FixtureError, InputUnreadable
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.questions import Options, question_for
 from cai_conformance.stories import generate_stories
@@ -21,7 +21,6 @@ from cai_conformance.stories.errors import (
 )
 from cai_conformance.suites import find_suite
 from cai_conformance.suites.decoder import inputs
-from cai_conformance.suites.errors import InputUnreadable
 from cai_conformance.verdicts import Outcome
 from support_cli import invoke
 from support_decode_tiny import tiny_sizes

@@ -11,8 +11,9 @@ from safetensors import safe_open
 from safetensors.numpy import load
 
 from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.interchange import import_net, load_source, read_net, read_weights, write_net, write_weights
+from cai_conformance.interchange import import_net, read_net, read_weights, write_net, write_weights
 from cai_conformance.interchange.published_nets import published_configuration
+from cai_conformance.interchange.sources import load_source
 from cai_conformance.interchange.tensor_shapes import tensor_shapes
 from cai_conformance.suites import SUITES
 from cai_reference.legacy.initialization import initialize

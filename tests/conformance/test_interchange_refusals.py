@@ -12,19 +12,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from cai_conformance.errors import ConformanceError
+from cai_conformance.errors import ConformanceError, InputUnreadable
 from cai_conformance.interchange import (
     errors,
     import_net,
-    load_source,
     read_net,
     read_weights,
     write_net,
     write_weights,
 )
 from cai_conformance.interchange.configurations import write_configuration
+from cai_conformance.interchange.sources import load_source
 from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
-from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.models.decoder_configuration import DraftConfiguration
 from cai_reference.nets.conversion import decoder_to_net
 from cai_reference.nets.format import NetFile, Neuron

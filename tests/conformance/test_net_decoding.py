@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.nets.arm_list import Arm, ArmList, DecodeSettings, SkippedArm
 from cai_conformance.nets.arms import ArmRun
 from cai_conformance.nets.causality import look_ahead
@@ -21,7 +22,6 @@ from cai_conformance.nets.errors import (
     VocabularyTooLarge,
 )
 from cai_conformance.nets.texts import prompt_ids, read_vocabulary, shown_text
-from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.arithmetic import FAST
 from cai_reference.legacy.tokenizer import Vocabulary
 from cai_reference.legacy.training.errors import NotALanguageModel

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange import read_net
 from cai_conformance.interchange.errors import UnreadableNet
 from cai_conformance.nets.comparing import Comparison
 from cai_conformance.nets.errors import NothingToVerify, SampleDamaged, StoriesMissing
 from cai_conformance.nets.verifying import Tolerances, Verification, verify_net
-from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.arithmetic import FAST
 from cai_reference.nets.format import NetFile, format_net
 from cai_reference.nets.graph.net import Net

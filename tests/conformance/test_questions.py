@@ -10,12 +10,12 @@ import pytest
 from cai_conformance import questions
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.reference import ReferenceBackend
-from cai_conformance.errors import FixtureError
+from cai_conformance.errors import FixtureError, InputTooLarge, InputUnreadable
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.ngram.facts import CORPUS_CHECKSUM
 from cai_conformance.questions import MAXIMUM_INPUT_BYTES, Options, input_for, question_for, read_limited
-from cai_conformance.suites.errors import IncompleteInput, InputTooLarge, InputUnreadable, UnknownProfile
+from cai_conformance.suites.errors import IncompleteInput, UnknownProfile
 from cai_conformance.views import body_of, report_of
 from cai_reference.arithmetic import UnknownArithmetic
 from support_course import CORPUS, SPLITS, needs_corpus

@@ -24,8 +24,8 @@ from cai_reference.decoding.latent_states import LatentCache
 from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.errors import CaiReferenceError
 from cai_reference.models.decoder import Decoder
-from cai_reference.models.stack import DecoderStack
 from cai_reference.models.decoder_configuration import AttentionSpec
+from cai_reference.models.stack import DecoderStack
 from support_decoder_models import small
 from support_raising import raises
 from support_sessions import FED, fed, future, lone, refuses

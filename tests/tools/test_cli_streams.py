@@ -13,7 +13,7 @@ from cai_conform import main, terminal
 from cai_conform.commands import compare, doctor
 from cai_conform.options import ColorChoice
 from cai_conformance import fingerprint
-from cai_conformance.suites.errors import InputUnreadable
+from cai_conformance.errors import InputUnreadable
 from support_cli import invoke
 
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cai_conformance.chatting.errors import PromptFillsContext, UnsuitableNet, UnusablePrompt
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.files import FilePath, read_file
 from cai_conformance.interchange.nets import read_net
-from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.errors import CaiReferenceError
 from cai_reference.legacy.generation import GenerationEnd, Step, StreamLimits, streamed, whole_context

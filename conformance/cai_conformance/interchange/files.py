@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TypeAlias
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.errors import OutputNotWritten
-from cai_conformance.suites.errors import InputUnreadable
 
 FilePath: TypeAlias = str | os.PathLike[str]
 

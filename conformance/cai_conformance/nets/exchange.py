@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cai_conformance.interchange import load_source, read_weights
+from cai_conformance.interchange import read_weights
 from cai_conformance.interchange.nets import export_model
+from cai_conformance.interchange.sources import load_source
 from cai_reference.nets.conversion import Model
 from cai_reference.nets.format import NetFile
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.files import FilePath, read_file
 from cai_conformance.nets.errors import VocabularyTooLarge
-from cai_conformance.suites.errors import InputUnreadable
 from cai_reference.errors import CaiReferenceError
 from cai_reference.legacy.tokenizer import Vocabulary, decode, encode
 from cai_reference.legacy.tokenizer.errors import LegacyTokenizerError

@@ -75,25 +75,6 @@ class UnknownCheck(SelectionError):
 
 
 @dataclass(eq=False)
-class InputUnreadable(InputError):
-    """A file cannot be read."""
-
-    template = "{path!r} cannot be read: {problem}"
-    path: str
-    problem: str
-
-
-@dataclass(eq=False)
-class InputTooLarge(InputError):
-    """A file is beyond the size that anything here can use."""
-
-    template = "{path!r} holds {size} bytes; the limit is {limit}"
-    path: str
-    size: int
-    limit: int
-
-
-@dataclass(eq=False)
 class UnusedInput(InputError):
     """A file was given that none of the chosen suites can use."""
 

@@ -104,8 +104,8 @@ def bakeoff(
 ) -> None:
     """Train the nets of the published decode bake-off, decode each in several ways, and compare all with all.
 
-    All ways must generate the same tokens. Exit code 1 if they do not, 2 if something cannot be used,
-    130 if interrupted: the first Ctrl-C completes the step in progress and writes what there is.
+    All ways must generate the same tokens: exit code 1 if they do not, 2 if something cannot be used.
+    The first Ctrl-C completes the step in progress and writes what there is: exit code 130.
     """
     from cai_conformance.bakeoff import (
         BakeOff,

@@ -53,7 +53,7 @@ def diff(
     limit: Limit = 20,
 ) -> None:
     """Compare two traces record by record, aligned by key. Exit code 1 if they differ."""
-    from cai_conformance.suites.errors import InputUnreadable
+    from cai_conformance.errors import InputUnreadable
     from cai_conformance.verification import differences_between
 
     if expected == found == STANDARD_INPUT:
@@ -77,7 +77,7 @@ def read_file(path: str) -> bytes:
     Raises:
         InputUnreadable: the operating system refuses.
     """
-    from cai_conformance.suites.errors import InputUnreadable
+    from cai_conformance.errors import InputUnreadable
 
     try:
         if path == STANDARD_INPUT:

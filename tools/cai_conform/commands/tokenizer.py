@@ -111,8 +111,8 @@ def _check_output(path: str, *, force: bool) -> None:
 
 
 def _vocabulary(path: str) -> Vocabulary:
+    from cai_conformance.errors import InputUnreadable
     from cai_conformance.interchange import files
-    from cai_conformance.suites.errors import InputUnreadable
     from cai_reference.legacy.tokenizer import Vocabulary
     from cai_reference.legacy.tokenizer.errors import LegacyTokenizerError
 
@@ -123,7 +123,7 @@ def _vocabulary(path: str) -> Vocabulary:
 
 
 def _rows(name: str, data: bytes) -> Rows:
-    from cai_conformance.suites.errors import InputUnreadable
+    from cai_conformance.errors import InputUnreadable
     from cai_reference.legacy.tokenizer import parse_rows
     from cai_reference.legacy.tokenizer.errors import LegacyTokenizerError
 
@@ -134,7 +134,7 @@ def _rows(name: str, data: bytes) -> Rows:
 
 
 def _text(text: str | None, file: str | None) -> bytes:
-    from cai_conformance.suites.errors import InputUnreadable
+    from cai_conformance.errors import InputUnreadable
 
     if text is None:
         return read_file(STANDARD_INPUT if file is None else file)
