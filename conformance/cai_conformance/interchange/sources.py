@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cai_conformance.backends.decoder.plan import PHASES, phase_of, sizes_for
+from cai_conformance.backends.decoder.plan import PHASES, sizes_for
 from cai_conformance.errors import SelectionError
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.interchange.errors import NotADecodeSuite, UnknownSource
@@ -54,9 +54,9 @@ def golden_model(suite: str) -> Model:
         NotADecodeSuite: the suite has none.
         GoldenError, InterchangeError: the golden or its weights cannot be read.
     """
-    if all(phase.suite != suite for phase in PHASES):
+    phase = next((phase for phase in PHASES if phase.suite == suite), None)
+    if phase is None:
         raise NotADecodeSuite(suite)
-    phase = phase_of(suite)
     sizes = sizes_for(phase, "golden", 0)
     data = GoldenStore(locate()).read(suite).files[WEIGHTS]
     return parse_bare_weights(data, lambda vocabulary: phase.decoder(sizes, vocabulary), f"{suite}/{WEIGHTS}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cai_conformance.backends.decoder.conventions import conventions_of
 from cai_conformance.backends.decoder.edges import DecoderSetting, answer
 from cai_conformance.backends.decoder.experiment import run_decode_experiment
 from cai_conformance.backends.decoder.plan import phase_of, sizes_for
@@ -24,6 +23,6 @@ def records_for(request: TraceRequest, arithmetic: Arithmetic, cases: tuple[Vect
         sizes = sizes_for(phase, "golden", 0)
         setting = DecoderSetting(phase, sizes, arithmetic, request.weights)
         samples = [answer(case, setting).record(case.identifier) for case in cases]
-        return (Record("CONVENTION", conventions_of(phase, sizes)), *samples)
+        return (Record("CONVENTION", phase.conventions(sizes)), *samples)
     experiment = run_decode_experiment(request.suite, request.profile, request.examples, request.corpus, arithmetic)
     return trace_records(experiment)

@@ -20,14 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cai_conformance.backends.decoder.plan import Phase, Sizes
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.sizes import Sizes
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.decoding.drafts import Draft, LaterHeads, ScriptedDraft, SelfDraft, TokenShiftSession
 from cai_reference.decoding.generation import Generation, Limits, ReencodingPath, StreamingPath, generate
 from cai_reference.decoding.latent_states import LatentCache
 from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.decoding.speculation import speculate
-from cai_reference.models.decoder import Decoder
+from cai_reference.models.stack import DecoderStack
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from cai_reference.text import EOS
 
@@ -48,9 +49,9 @@ class ArmResult:
 class Bench:
     """A model with everything that its arms need."""
 
-    phase: Phase
+    phase: DecodePhase
     sizes: Sizes
-    model: Decoder
+    model: DecoderStack
     draft: TokenShiftDraft | None
     arithmetic: Arithmetic
 
@@ -95,6 +96,7 @@ def _arms(bench: Bench, prompt: tuple[int, ...], full: Generation) -> Iterator[t
         yield "mtp-cached", speculate(bench.streaming(), LaterHeads(), prompt, limits, block)
     if bench.draft is not None:
         yield "draft", _speculated(bench, TokenShiftSession(bench.draft, bench.arithmetic), prompt, limits)
+    if bench.phase.self_draft:
         yield "self-draft", _speculated(bench, SelfDraft(bench.session()), prompt, limits)
     yield "scripted", _speculated(bench, _script(bench, prompt, full), prompt, limits)
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from cai_conformance.backends.decoder.arms import ArmResult, Bench, run_arms
 from cai_conformance.backends.decoder.caches import CacheCount, Rollback, check_rollback, count_caches
-from cai_conformance.backends.decoder.plan import Phase, Sizes, phase_of, sizes_for
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.plan import phase_of, sizes_for
+from cai_conformance.backends.decoder.sizes import Sizes
 from cai_conformance.backends.decoder.stages import Stage, record_stages
 from cai_conformance.backends.decoder.training import StoryData, Trained, first_steps_replay, prepare, train_models
 from cai_conformance.errors import FixtureError
@@ -31,7 +33,7 @@ FAST_TOLERANCE = 1e-9
 class DecodeExperiment:
     """A finished experiment."""
 
-    phase: Phase
+    phase: DecodePhase
     sizes: Sizes
     arithmetic: Arithmetic
     data: StoryData
@@ -97,7 +99,7 @@ class DecodeExperiment:
         stopped = {result.arm for result in self.arms}
         offsets = {f"scripted.eos-{offset}" for offset in range(block + 1)}
         longest = max(count.prefix for count in self.caches)
-        left = "w" not in self.phase.mixers or longest > self.sizes.window
+        left = not self.phase.has_window or longest > self.sizes.window
         return accepted == set(range(block + 1)) and offsets <= stopped and left
 
 

@@ -1,14 +1,20 @@
-"""What one decode suite trains and decodes, as data: nine phases, two sizes.
+"""What the decode suites train and decode, as data: the nine phases of the bake-off, and where all phases are found.
 
-The phases are the published ones (CAI NEURAL API, decode-features bake-off). The golden size is small enough to train
-in seconds in `strict/1`; the published size is for `fast`.
+The nine phases are the published ones (CAI NEURAL API, decode-features bake-off).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
+from cai_conformance.backends.decoder.llama_plan import LLAMA_PHASES
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.sizes import GOLDEN_SIZES, PUBLISHED_SIZES, Sizes
+from cai_conformance.backends.decoder.weights_layout import WeightsLayout
+from cai_reference.autograd import Parameter
+from cai_reference.models.decoder import Decoder
 from cai_reference.models.decoder_configuration import (
     AttentionSpec,
     DecoderConfiguration,
@@ -18,132 +24,26 @@ from cai_reference.models.decoder_configuration import (
     SsmSpec,
     Wiring,
 )
-from cai_reference.training import AdamWConfiguration
+from cai_reference.splitmix import SplitMix64
 
+__all__ = [
+    "DECODE_PHASES",
+    "GOLDEN_SIZES",
+    "PHASES",
+    "PUBLISHED_SIZES",
+    "DecodePhase",
+    "Phase",
+    "Sizes",
+    "phase_of",
+    "sizes_for",
+]
 
-@dataclass(frozen=True)
-class Sizes:
-    """Everything that a suite's trace states in CONFIG, besides the model's wiring.
-
-    Attributes:
-        merges: requested byte-pair merges; with bytes and control ids they make 258 more.
-        vocabulary: how many ids the models know, at least as many as the tokenizer makes; None for as many.
-        merge_stories: how many training stories the merges are learned on.
-        context: the longest sequence.
-        width, heads, feed_forward: of the decoder.
-        window, latent, rope: of local and of latent attention.
-        channels_per_group: the least inputs of a group in the grouped suite.
-        futures: heads of the multi-token suite.
-        draft_width, draft_hidden: of the token-shift draft.
-        stories, story_seed, validation_every: the generated stories and their split.
-        batch, steps: stories an update, and updates.
-        evaluation_batch, evaluation_stories: stories an evaluation batch, and how many training stories are evaluated.
-        init_seed, order_seed: two independent generators.
-        optimizer, clip: AdamW and the largest gradient norm.
-        prompts, prompt_tokens, new_tokens: how many prompts, how long, and the budget of each.
-        chunk, block, slack: tokens a prefill chunk, guesses a pass, rows kept for rolling back.
-    """
-
-    merges: int
-    vocabulary: int | None
-    merge_stories: int
-    context: int
-    width: int
-    heads: int
-    feed_forward: int
-    window: int
-    latent: int
-    rope: int
-    channels_per_group: int
-    futures: int
-    draft_width: int
-    draft_hidden: int
-    stories: int
-    story_seed: int
-    validation_every: int
-    batch: int
-    evaluation_batch: int
-    evaluation_stories: int
-    steps: int
-    init_seed: int
-    order_seed: int
-    optimizer: AdamWConfiguration
-    clip: float
-    prompts: int
-    prompt_tokens: int
-    new_tokens: int
-    chunk: int
-    block: int
-    slack: int
-
-    @property
-    def reported_steps(self) -> frozenset[int]:
-        """The steps after which losses are computed: before, halfway, after."""
-        return frozenset({0, self.steps // 2, self.steps})
-
-
-GOLDEN_SIZES: Final = Sizes(
-    merges=62,
-    vocabulary=None,
-    merge_stories=24,
-    context=48,
-    width=24,
-    heads=3,
-    feed_forward=48,
-    window=7,
-    latent=6,
-    rope=4,
-    channels_per_group=8,
-    futures=3,
-    draft_width=16,
-    draft_hidden=32,
-    stories=80,
-    story_seed=5,
-    validation_every=10,
-    batch=3,
-    evaluation_batch=16,
-    evaluation_stories=16,
-    steps=60,
-    init_seed=11,
-    order_seed=12,
-    optimizer=AdamWConfiguration(0.02, 0.9, 0.98, 1e-8, 0.01),
-    clip=1.0,
-    prompts=3,
-    prompt_tokens=16,
-    new_tokens=32,
-    chunk=5,
-    block=4,
-    slack=4,
-)
-
-PUBLISHED_SIZES: Final = replace(
-    GOLDEN_SIZES,
-    # Generated stories would shrink to a dozen tokens under 2,742 merges, so most of the published ids stay unused.
-    merges=262,
-    vocabulary=3000,
-    merge_stories=100,
-    width=128,
-    heads=8,
-    feed_forward=512,
-    window=12,
-    latent=32,
-    rope=8,
-    channels_per_group=16,
-    draft_width=64,
-    draft_hidden=256,
-    stories=800,
-    validation_every=20,
-    batch=32,
-    evaluation_batch=30,
-    evaluation_stories=60,
-    steps=20,
-    optimizer=AdamWConfiguration(0.002, 0.9, 0.98, 1e-8, 0.01),
-)
+MIXER_NAMES: Final = {"a": "attention", "w": "window attention", "l": "latent attention", "s": "diagonal ssm"}
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What sets one suite apart: the mixers, their wiring, whether projections are grouped, and the extra arms.
+    """A phase of the bake-off: the mixers, their wiring, whether projections are grouped, and the extra arms.
 
     Attributes:
         suite: the id of the suite.
@@ -163,10 +63,43 @@ class Phase:
     draft: bool = False
     steps: int | None = None
 
+    selects: ClassVar[bool] = False
+    weights_layout: ClassVar[WeightsLayout] = WeightsLayout.NATIVE
+
+    @property
+    def golden_sizes(self) -> Sizes:
+        """The common sizes, with the phase's own number of updates."""
+        return GOLDEN_SIZES if self.steps is None else replace(GOLDEN_SIZES, steps=self.steps)
+
+    @property
+    def published_sizes(self) -> Sizes:
+        """The sizes of the published bake-off."""
+        return PUBLISHED_SIZES
+
+    @property
+    def mixer_names(self) -> tuple[str, ...]:
+        """What mixes tokens in each block, as CONFIG calls it."""
+        return tuple(MIXER_NAMES[letter] for letter in self.mixers)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether a layer sees a window only."""
+        return "w" in self.mixers
+
     @property
     def has_latent(self) -> bool:
         """Whether a layer is latent attention, so that there are two more arms."""
         return "l" in self.mixers
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether there is a trained draft."""
+        return self.draft
+
+    @property
+    def self_draft(self) -> bool:
+        """Whether the model drafts for itself, beside the trained draft."""
+        return self.draft
 
     def specs(self, sizes: Sizes) -> tuple[MixerSpec, ...]:
         """Return the mixers at a size."""
@@ -196,6 +129,58 @@ class Phase:
         """Return the draft of the suite at a size."""
         return DraftConfiguration(vocabulary, sizes.context, sizes.draft_width, sizes.draft_hidden)
 
+    def initialized(self, sizes: Sizes, vocabulary: int, generator: SplitMix64) -> Decoder:
+        """Draw the model of the suite at a size.
+
+        Raises:
+            MixerError, DecoderError: widths, heads or windows do not fit.
+        """
+        return Decoder.initialize(self.decoder(sizes, vocabulary), generator)
+
+    def draft_configuration(self, sizes: Sizes, vocabulary: int) -> DraftConfiguration | None:
+        """Return the draft that is trained beside the model; None where there is none."""
+        return self.draft_model(sizes, vocabulary) if self.draft else None
+
+    def output_axis(self, parameter: Parameter) -> int | None:
+        """Return the last axis of weights and biases of the output maps."""
+        return len(parameter.shape) - 1 if parameter.name.startswith("head.outputs.") else None
+
+    def conventions(self, sizes: Sizes) -> tuple[tuple[str, str], ...]:
+        """Return the fields of the CONVENTION record."""
+        attends = any(letter in self.mixers for letter in "awl")
+        scale = "1/sqrt(head width + rope width)" if self.has_latent else "1/sqrt(head width)"
+        return (
+            ("rope", "adjacent pairs" if attends else "none"),
+            ("rope_base", "10000" if attends else "none"),
+            ("window", f"{sizes.window}, the current token included" if self.has_window else "none"),
+            ("argmax", "lowest id"),
+            ("softmax_scale", f"product with {scale}" if attends else "none"),
+            ("swiglu_gate", "second half"),
+            ("norm", "dynamic tanh"),
+            ("norm_eps", "none"),
+            ("tie", "untied"),
+            ("adamw", "decoupled decay of matrices before the update, epsilon outside the root, running beta products"),
+            ("loss", "mean over real targets" + ("; mean of the heads' means" if self.futures else "")),
+            ("padding", "id 0 on the right, never counted"),
+        )
+
+    def model_fields(self, sizes: Sizes) -> Mapping[str, str]:
+        """Return mixers, wiring, and the sizes of what there is; 0 of what there is not."""
+        latent = self.has_latent
+        return {
+            "mixers": ", ".join(self.mixer_names),
+            "wiring": self.wiring.value,
+            "window": str(sizes.window if self.has_window else 0),
+            "latent": str(sizes.latent if latent else 0),
+            "rope": str(sizes.rope if latent else 0),
+            "channels_per_group": str(sizes.channels_per_group if self.grouped else 0),
+            "futures": str(sizes.futures if self.futures else 1),
+        }
+
+    def draft_fields(self, parameters: int, weights: int) -> Mapping[str, str]:
+        """Return both counts of the draft; 0 where there is none."""
+        return {"draft_parameters": str(parameters), "draft_weights": str(weights)}
+
 
 PHASES: Final = (
     Phase("cai.kv-cache", "aa"),
@@ -208,17 +193,18 @@ PHASES: Final = (
     Phase("cai.local-global", "wa", steps=36),
     Phase("cai.parallel-block", "aa", wiring=Wiring.PARALLEL, steps=56),
 )
+"""The nine phases of the bake-off, in its order."""
+
+DECODE_PHASES: Final[tuple[DecodePhase, ...]] = (*PHASES, *LLAMA_PHASES)
+"""The phases of all decode suites."""
 
 
-def phase_of(suite: str) -> Phase:
+def phase_of(suite: str) -> DecodePhase:
     """Return the phase of a suite id; StopIteration if it is none."""
-    return next(phase for phase in PHASES if phase.suite == suite)
+    return next(phase for phase in DECODE_PHASES if phase.suite == suite)
 
 
-def sizes_for(phase: Phase, profile: str, examples: int) -> Sizes:
+def sizes_for(phase: DecodePhase, profile: str, examples: int) -> Sizes:
     """Return the sizes of a profile; `examples`, where not 0, decides the number of updates."""
-    if profile == "published":
-        steps = max(1, examples // PUBLISHED_SIZES.batch) if examples else PUBLISHED_SIZES.steps
-        return replace(PUBLISHED_SIZES, steps=steps)
-    sizes = GOLDEN_SIZES if phase.steps is None else replace(GOLDEN_SIZES, steps=phase.steps)
+    sizes = phase.published_sizes if profile == "published" else phase.golden_sizes
     return replace(sizes, steps=max(1, examples // sizes.batch)) if examples else sizes

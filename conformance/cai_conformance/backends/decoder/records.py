@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cai_conformance.backends.decoder.conventions import conventions_of
 from cai_conformance.backends.decoder.experiment import DecodeExperiment
 from cai_conformance.backends.decoder.training import StepRecord
 from cai_conformance.trace.formatting import (
@@ -19,13 +18,11 @@ from cai_reference.arithmetic import sha256_of
 from cai_reference.models.registry import parameter_count, weight_count
 from cai_reference.text.tokenizer import CONTENT_OFFSET
 
-MIXER_NAMES = {"a": "attention", "w": "window attention", "l": "latent attention", "s": "diagonal ssm"}
-
 
 def trace_records(experiment: DecodeExperiment) -> tuple[Record, ...]:
     """Return all records between TRACE and END, in order."""
     return (
-        Record("CONVENTION", conventions_of(experiment.phase, experiment.sizes)),
+        Record("CONVENTION", experiment.phase.conventions(experiment.sizes)),
         _config(experiment),
         _split(experiment),
         *_stages(experiment),
@@ -50,8 +47,8 @@ def _record(kind: str, **fields: str) -> Record:
 def _config(experiment: DecodeExperiment) -> Record:
     phase, sizes, optimizer = experiment.phase, experiment.sizes, experiment.sizes.optimizer
     draft = experiment.trained.draft
-    latent = phase.has_latent
-    integers = {
+    drafted = (parameter_count(draft.parameters), weight_count(draft.parameters)) if draft is not None else (0, 0)
+    common = {
         "vocabulary": experiment.data.vocabulary(sizes),
         "merges": len(experiment.data.tokenizer.pairs),
         "context": sizes.context,
@@ -59,16 +56,8 @@ def _config(experiment: DecodeExperiment) -> Record:
         "heads": sizes.heads,
         "feed_forward": sizes.feed_forward,
     }
-    more = {
-        "window": sizes.window if "w" in phase.mixers else 0,
-        "latent": sizes.latent if latent else 0,
-        "rope": sizes.rope if latent else 0,
-        "channels_per_group": sizes.channels_per_group if phase.grouped else 0,
-        "futures": sizes.futures if phase.futures else 1,
-        "parameters": experiment.parameters,
-        "weights": experiment.weights,
-        "draft_parameters": parameter_count(draft.parameters) if draft is not None else 0,
-        "draft_weights": weight_count(draft.parameters) if draft is not None else 0,
+    counted = {"parameters": experiment.parameters, "weights": experiment.weights}
+    trained = {
         "stories": len(experiment.data.train) + len(experiment.data.validation),
         "story_seed": sizes.story_seed,
         "validation_every": sizes.validation_every,
@@ -79,7 +68,7 @@ def _config(experiment: DecodeExperiment) -> Record:
         "init_seed": sizes.init_seed,
         "order_seed": sizes.order_seed,
     }
-    last = {
+    decoded = {
         "prompts": sizes.prompts,
         "prompt_tokens": sizes.prompt_tokens,
         "new_tokens": sizes.new_tokens,
@@ -89,17 +78,18 @@ def _config(experiment: DecodeExperiment) -> Record:
     }
     return _record(
         "CONFIG",
-        **_printed(integers),
-        mixers=", ".join(MIXER_NAMES[letter] for letter in phase.mixers),
-        wiring=phase.wiring.value,
-        **_printed(more),
+        **_printed(common),
+        **phase.model_fields(sizes),
+        **_printed(counted),
+        **phase.draft_fields(*drafted),
+        **_printed(trained),
         lr=format_real(optimizer.learning_rate),
         beta1=format_real(optimizer.beta1),
         beta2=format_real(optimizer.beta2),
         epsilon=format_real(optimizer.epsilon, 9),
         weight_decay=format_real(optimizer.weight_decay),
         clip=format_real(sizes.clip),
-        **_printed(last),
+        **_printed(decoded),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
-from cai_reference.models.decoder import Decoder
+from cai_reference.models.stack import DecoderStack
 from cai_reference.splitmix import SplitMix64, below
 
 PROBED = 8
@@ -39,7 +39,7 @@ class Stage:
         return math.sqrt(float(arithmetic.sum(self.value * self.value)))
 
 
-def record_stages(model: Decoder, ids: Sequence[int], arithmetic: Arithmetic) -> tuple[Stage, ...]:
+def record_stages(model: DecoderStack, ids: Sequence[int], arithmetic: Arithmetic) -> tuple[Stage, ...]:
     """Run one sequence through the batch path and keep every stage, without the batch axis."""
     kept: list[tuple[str, Array]] = []
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cai_conformance.backends.decoder.plan import Phase, Sizes
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.sizes import Sizes
 from cai_conformance.errors import FixtureError
 from cai_conformance.stories import generate_stories, read_stories, split_stories
 from cai_reference import CaiReferenceError
 from cai_reference.arithmetic import Arithmetic, sha256_of
-from cai_reference.models.decoder import Decoder
 from cai_reference.models.registry import decayed_names
+from cai_reference.models.stack import DecoderStack
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text import BpeTokenizer, train
@@ -56,7 +57,7 @@ class StepRecord:
 class Trained:
     """A trained decoder, its draft where the phase has one, and the decoder's reported steps."""
 
-    model: Decoder
+    model: DecoderStack
     draft: TokenShiftDraft | None
     steps: tuple[StepRecord, ...]
 
@@ -97,7 +98,7 @@ def prepare(sizes: Sizes, stories: bytes) -> StoryData:
     )
 
 
-def train_models(phase: Phase, sizes: Sizes, data: StoryData, arithmetic: Arithmetic) -> Trained:
+def train_models(phase: DecodePhase, sizes: Sizes, data: StoryData, arithmetic: Arithmetic) -> Trained:
     """Initialise and train the decoder, then the draft on the same batches.
 
     Raises:
@@ -105,11 +106,10 @@ def train_models(phase: Phase, sizes: Sizes, data: StoryData, arithmetic: Arithm
     """
     vocabulary = data.vocabulary(sizes)
     try:
-        model = Decoder.initialize(phase.decoder(sizes, vocabulary), SplitMix64(sizes.init_seed))
+        model = phase.initialized(sizes, vocabulary, SplitMix64(sizes.init_seed))
         steps = train_one(model, sizes, data, arithmetic)
-        draft = None
-        if phase.draft:
-            configuration = phase.draft_model(sizes, vocabulary)
+        draft, configuration = None, phase.draft_configuration(sizes, vocabulary)
+        if configuration is not None:
             draft = TokenShiftDraft.initialize(configuration, SplitMix64(sizes.init_seed))
             train_one(draft, sizes, data, arithmetic)
     except CaiReferenceError as error:
@@ -133,12 +133,11 @@ def train_one(model: StoryModel, sizes: Sizes, data: StoryData, arithmetic: Arit
     return tuple(records)
 
 
-def first_steps_replay(phase: Phase, sizes: Sizes, data: StoryData, arithmetic: Arithmetic, steps: int) -> bool:
+def first_steps_replay(phase: DecodePhase, sizes: Sizes, data: StoryData, arithmetic: Arithmetic, steps: int) -> bool:
     """Take the first steps twice from scratch, and tell whether all parameters end with the same bits."""
     digests: list[str] = []
     for _ in range(2):
-        configuration = phase.decoder(sizes, data.vocabulary(sizes))
-        model = Decoder.initialize(configuration, SplitMix64(sizes.init_seed))
+        model = phase.initialized(sizes, data.vocabulary(sizes), SplitMix64(sizes.init_seed))
         training = DecoderTraining(data.batches[:steps], (), (), frozenset(), sizes.clip)
         for _step in training.run(model, optimizer_for(model, sizes), arithmetic):
             pass

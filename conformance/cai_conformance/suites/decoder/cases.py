@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cai_conformance.backends.decoder.plan import Phase, Sizes
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.sizes import Sizes
 from cai_conformance.vectors import Json, VectorCase
 from cai_reference.splitmix import SplitMix64, below
 
@@ -12,7 +13,7 @@ FAR_START = 3000
 """A start position at which half-precision angles and wrong bases show."""
 
 
-def decoder_cases(phase: Phase, sizes: Sizes) -> tuple[VectorCase, ...]:
+def decoder_cases(phase: DecodePhase, sizes: Sizes) -> tuple[VectorCase, ...]:
     """Return the cases of one suite, in the order in which they are answered."""
     prompt = _drawn_ids(sizes)
     return (*_forward(phase, sizes, prompt), *_sessions(prompt), *_generations(phase, prompt))
@@ -25,7 +26,7 @@ def _drawn_ids(sizes: Sizes) -> list[Json]:
     return [0, *drawn, *drawn[:3]]
 
 
-def _forward(phase: Phase, sizes: Sizes, ids: list[Json]) -> Iterator[VectorCase]:
+def _forward(phase: DecodePhase, sizes: Sizes, ids: list[Json]) -> Iterator[VectorCase]:
     def case(name: str, start: int, head: int, row: int, sees: str) -> VectorCase:
         given: dict[str, Json] = {"ids": ids, "start": start, "head": head, "row": row}
         return VectorCase(name, "fwd.oracle", "decoder.logits", given, sees)
@@ -47,7 +48,7 @@ def _sessions(ids: list[Json]) -> Iterator[VectorCase]:
     yield case("far", FAR_START, 2, "the start position is forgotten in a later call")
 
 
-def _generations(phase: Phase, ids: list[Json]) -> Iterator[VectorCase]:
+def _generations(phase: DecodePhase, ids: list[Json]) -> Iterator[VectorCase]:
     arms = ["full", "cached", "scripted", "self-draft"]
     arms += ["latent", "absorbed"] if phase.has_latent else []
     arms += ["mtp-cached"] if phase.futures else []

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from safetensors.numpy import save
-
 from cai_conformance.backends.decoder.edges import DecoderSetting, answer
-from cai_conformance.backends.decoder.plan import Phase, sizes_for
+from cai_conformance.backends.decoder.given import write_given
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.plan import sizes_for
 from cai_conformance.backends.decoder.training import prepare, train_models
 from cai_conformance.stories.errors import NoStories
 from cai_conformance.suites.decoder.cases import decoder_cases
@@ -25,7 +24,7 @@ def generated_input() -> SuiteInput:
     return SuiteInput(b"", b"", "golden")
 
 
-def foreign_stories(phase: Phase, stories: bytes) -> SuiteInput:
+def foreign_stories(phase: DecodePhase, stories: bytes) -> SuiteInput:
     """Return an input of the user's stories.
 
     Raises:
@@ -38,13 +37,11 @@ def foreign_stories(phase: Phase, stories: bytes) -> SuiteInput:
     return SuiteInput(stories, b"", "foreign")
 
 
-def record_files(phase: Phase) -> GoldenFiles:
+def record_files(phase: DecodePhase) -> GoldenFiles:
     """Train in `strict/1`; return the rounded weights, and the answers to all vector cases."""
     sizes = sizes_for(phase, "golden", 0)
     model = train_models(phase, sizes, prepare(sizes, b""), STRICT).model
-    weights = save(
-        {parameter.name: exact_everywhere(parameter.value).astype(np.float32) for parameter in model.parameters}
-    )
+    weights = write_given(phase, {each.name: exact_everywhere(each.value) for each in model.parameters})
     setting = DecoderSetting(phase, sizes, STRICT, weights)
     cases = tuple(replace(case, expected=answer(case, setting)) for case in decoder_cases(phase, sizes))
     return GoldenFiles(write_vectors(phase.suite, VERSION, cases), weights)

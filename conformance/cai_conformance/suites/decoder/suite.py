@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from cai_conformance.backends.decoder.plan import PHASES, Phase, sizes_for
+from cai_conformance.backends.decoder.phases import DecodePhase
+from cai_conformance.backends.decoder.plan import DECODE_PHASES, sizes_for
 from cai_conformance.judges.decoder.arms import arms_equal, arms_stopped
 from cai_conformance.judges.decoder.caches import judge_caches
 from cai_conformance.judges.decoder.consistency import judge_decode_consistency, judge_decode_learning
@@ -34,7 +35,7 @@ TITLES: Final = {
 }
 
 
-def _checks(phase: Phase) -> tuple[Check, ...]:
+def _checks(phase: DecodePhase) -> tuple[Check, ...]:
     """Return the checks of one suite, in the order of judging."""
     return (*_trace_checks(), *_vector_checks(phase), *_training_checks(), *_arm_checks(phase), *_run_checks())
 
@@ -63,7 +64,7 @@ def _trace_checks() -> tuple[Check, ...]:
     )
 
 
-def _vector_checks(phase: Phase) -> tuple[Check, ...]:
+def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
     cases = decoder_cases(phase, sizes_for(phase, "golden", 0))
 
     def check(name: str, level: Level, summary: str, explanation: str) -> Check:
@@ -136,7 +137,7 @@ def _training_checks() -> tuple[Check, ...]:
     )
 
 
-def _arm_checks(phase: Phase) -> tuple[Check, ...]:
+def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
     def equal(name: str, level: Level, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
         return Check(name, level, summary, explanation, arms_equal(*arms), arms, requires=("trace.format",))
 
@@ -146,7 +147,8 @@ def _arm_checks(phase: Phase) -> tuple[Check, ...]:
 
     speculative: tuple[str, ...] = ("scripted",)
     speculative += ("mtp-full", "mtp-cached") if phase.futures else ()
-    speculative += ("draft", "self-draft") if phase.draft else ()
+    speculative += ("draft",) if phase.has_draft else ()
+    speculative += ("self-draft",) if phase.self_draft else ()
     checks = [
         Check(
             "fwd.stage",
@@ -224,7 +226,7 @@ def _arm_checks(phase: Phase) -> tuple[Check, ...]:
                 requires=("trace.format",),
             )
         )
-    if phase.draft:
+    if phase.self_draft:
         checks.append(
             Check(
                 "spec.self",
@@ -279,7 +281,7 @@ def _run_checks() -> tuple[Check, ...]:
     )
 
 
-def _suite(phase: Phase) -> Suite:
+def _suite(phase: DecodePhase) -> Suite:
     grammar = next(found for found in DECODER_GRAMMARS if found.suite == phase.suite)
     title = TITLES[phase.suite]
     return Suite(
@@ -300,4 +302,4 @@ def _suite(phase: Phase) -> Suite:
     )
 
 
-DECODE_SUITES: Final = tuple(map(_suite, PHASES))
+DECODE_SUITES: Final = tuple(map(_suite, DECODE_PHASES))
