@@ -14,7 +14,7 @@ writes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -203,6 +203,21 @@ class AdamW:
         """
         gradients = {parameter.name: parameter.gradient for parameter in parameters}
         self.step_with(parameters, gradients, transform)
+
+    def step_at(
+        self, learning_rate: float, parameters: Sequence[Parameter], transform: GradientTransform | None = None
+    ) -> None:
+        """As `step`, at a rate of this step alone, as a schedule has it; the configuration keeps its own.
+
+        Raises:
+            InvalidLearningRate, InvalidDecayProduct: the rate is not valid; and as `step`.
+        """
+        own = self.configuration
+        self.configuration = replace(own, learning_rate=learning_rate)
+        try:
+            self.step(parameters, transform)
+        finally:
+            self.configuration = own
 
     def step_with(
         self,

@@ -184,8 +184,104 @@ class NonFiniteArithmetic(AdamWError):
     value: float
 
 
+class ClipError(TrainingError):
+    """Gradients cannot be clipped."""
+
+
+@dataclass(eq=False)
+class InvalidMaximumNorm(ClipError):
+    """The largest norm is not finite and positive."""
+
+    template = "the largest norm of all gradients must be finite and positive, found {value}"
+    value: float
+
+
+@dataclass(eq=False)
+class NonFiniteStoredGradient(ClipError):
+    """A stored gradient is not finite."""
+
+    template = "parameter {name!r}: the gradient at flat index {index} is {value}"
+    name: str
+    index: int
+    value: float
+
+
+@dataclass(eq=False)
+class UnrepresentableGradientClip(ClipError):
+    """The largest norm, divided by the root of the scaled squares, is 0 in binary64."""
+
+    template = "gradients cannot be clipped to a norm of {maximum}: divided by {root} it is 0"
+    maximum: float
+    root: float
+
+
+class ScheduleError(TrainingError):
+    """A learning-rate schedule cannot be made, or has no rate for a step. Steps count from 1."""
+
+
+@dataclass(eq=False)
+class EmptySchedule(ScheduleError):
+    """A schedule of stages has none."""
+
+    template = "the learning-rate schedule has no stages"
+
+
+@dataclass(eq=False)
+class InvalidScheduledRate(ScheduleError):
+    """A rate is not finite and positive."""
+
+    template = "the learning rate of step {step} must be finite and positive, found {value}"
+    step: int
+    value: float
+
+
+@dataclass(eq=False)
+class InvalidScheduleFloor(ScheduleError):
+    """A rate cannot fall to a floor of 0, or rise to one."""
+
+    template = (
+        "a schedule that peaks at {peak} cannot end at {value}: the floor must be positive and not above the peak"
+    )
+    value: float
+    peak: float
+
+
+@dataclass(eq=False)
+class InvalidScheduleLength(ScheduleError):
+    """A part of a schedule has too few steps."""
+
+    template = "{what} has {steps} steps, but needs at least {least}"
+    what: str
+    steps: int
+    least: int
+
+
+@dataclass(eq=False)
+class StepBeforeFirst(ScheduleError):
+    """The first step is 1."""
+
+    template = "there is no step {step}: the steps of a schedule count from 1"
+    step: int
+
+
+@dataclass(eq=False)
+class StepBehindSchedule(ScheduleError):
+    """The schedule has ended."""
+
+    template = "there is no rate for step {step}: the schedule ends with step {last}"
+    step: int
+    last: int
+
+
 class TrainerError(TrainingError):
     """A training run cannot start or go on."""
+
+
+@dataclass(eq=False)
+class NothingToAccumulate(TrainerError):
+    """Gradients of no micro-batches."""
+
+    template = "there are no micro-batches to accumulate gradients of"
 
 
 @dataclass(eq=False)

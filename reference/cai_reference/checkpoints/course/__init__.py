@@ -1,0 +1,17 @@
+"""The checkpoint of the course's chapter 35: one file, little-endian, without gaps, with a checksum.
+
+`CourseCheckpoint` is the content, `write_course_checkpoint` and `read_course_checkpoint` are the format.
+"""
+
+from cai_reference.checkpoints.course.content import ByteBpe, CourseCheckpoint, LiteralTokens
+from cai_reference.checkpoints.course.reading import read_course_checkpoint
+from cai_reference.checkpoints.course.writing import course_checksum, write_course_checkpoint
+
+__all__ = [
+    "ByteBpe",
+    "CourseCheckpoint",
+    "LiteralTokens",
+    "course_checksum",
+    "read_course_checkpoint",
+    "write_course_checkpoint",
+]

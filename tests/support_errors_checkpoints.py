@@ -1,0 +1,139 @@
+"""One call for every error of checkpoints, with the error that it must raise."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from cai_reference.checkpoints import errors as shared
+from cai_reference.checkpoints.course import LiteralTokens, course_checksum, read_course_checkpoint
+from cai_reference.checkpoints.course import errors as course
+from cai_reference.checkpoints.course.content import NamedValues
+from cai_reference.errors import CaiReferenceError
+from cai_reference.training.adamw import Moments, ParameterGroups
+from support_course_checkpoints import (
+    FILE_BYTES,
+    HEADER_BYTES,
+    changed,
+    chapter_35,
+    descriptor_at,
+    spliced,
+    written,
+)
+
+Case = tuple[CaiReferenceError, Callable[[], object]]
+
+GAIN, TABLE = "final_norm.gain", "token_embedding.weight"
+
+
+def reading(make: Callable[[], bytes]) -> Callable[[], object]:
+    """Return a call that reads a damaged file."""
+    return lambda: read_course_checkpoint(make())
+
+
+def with_gain(first: list[float], second: list[float]) -> Callable[[], object]:
+    """Return a call that puts other moments of the last gain into the checkpoint."""
+
+    def call() -> object:
+        given = chapter_35()
+        moments = {**given.state.moments, GAIN: Moments(np.array(first), np.array(second))}
+        return replace(given, state=replace(given.state, moments=moments))
+
+    return call
+
+
+def with_parameters(change: Callable[[list[NamedValues]], list[NamedValues]]) -> Callable[[], object]:
+    """Return a call that puts other parameters into the checkpoint."""
+    return lambda: replace(chapter_35(), parameters=tuple(change(list(chapter_35().parameters))))
+
+
+def damaged_checksum() -> bytes:
+    """Return the file with its last byte changed, and the checksum as it was."""
+    data = bytearray(written())
+    data[-1] ^= 1
+    return bytes(data)
+
+
+def checksums() -> tuple[str, str]:
+    """Return what the damaged file says, and what it is."""
+    stored = int.from_bytes(written()[30:38], "little")
+    return f"fnv1a64:{stored:016x}", f"fnv1a64:{course_checksum(damaged_checksum()):016x}"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all parameters, sorted."""
+    return tuple(sorted(chapter_35().state.moments))
+
+
+SHARED: list[Case] = [
+    (
+        shared.InvalidBetaPower("beta1", -0.5, 8),
+        lambda: replace(chapter_35(), state=replace(chapter_35().state, beta1_power=-0.5)),
+    ),
+    (shared.MomentPresence(8, 0), lambda: replace(chapter_35(), state=replace(chapter_35().state, moments={}))),
+    (
+        shared.MomentNames(names(), ("odd",)),
+        lambda: replace(
+            chapter_35(), state=replace(chapter_35().state, moments={"odd": Moments(np.zeros(1), np.zeros(1))})
+        ),
+    ),
+    (shared.MomentShape(GAIN, "first", (4,), (3,)), with_gain([0.0] * 3, [0.0] * 4)),
+    (shared.NonFiniteMoment(GAIN, "second", 2, math.inf), with_gain([0.0] * 4, [0.0, 0.0, math.inf, 0.0])),
+    (shared.NegativeSecondMoment(GAIN, 1, -0.5), with_gain([0.0] * 4, [0.0, -0.5, 0.0, 0.0])),
+    (
+        shared.GroupNames(names(), ("odd",)),
+        lambda: replace(chapter_35(), groups=ParameterGroups(("odd",))),
+    ),
+]
+
+COURSE: list[Case] = [
+    (course.CheckpointTruncated("the opening"), reading(lambda: b"LLMCP35")),
+    (course.WrongMagic("504b030414000000"), reading(lambda: b"PK\x03\x04\x14\0\0\0" + bytes(99))),
+    (course.UnsupportedCheckpointVersion(3), reading(lambda: changed(8, 3, form="H"))),
+    (course.WrongByteOrder("0x00000000"), reading(lambda: changed(10, 0, form="I"))),
+    (course.FileExtent(HEADER_BYTES, 3461, FILE_BYTES - 7), reading(lambda: written()[:-7])),
+    (course.CheckpointChecksum(*checksums()), reading(damaged_checksum)),
+    (course.UnsupportedTokenizerLayout(9), reading(lambda: changed(38, 9, form="H"))),
+    (course.UnsupportedGenerator(7), reading(lambda: changed(40, 7, form="H"))),
+    (course.UnknownTokenizerKind(5), reading(lambda: changed(58, 5, form="B"))),
+    (course.UnknownRole(8), reading(lambda: changed(descriptor_at("0", 1), 8, form="B"))),
+    (course.UnknownNumberKind(0), reading(lambda: changed(descriptor_at("0", 1) + 6, 0, form="B"))),
+    (course.NameNotUtf8("a record's name"), reading(lambda: changed(descriptor_at("0", 1) + 5, 255, form="B"))),
+    (
+        course.RecordLayout("0", "1 bytes are not what shape (2,) takes, 2"),
+        reading(lambda: changed(descriptor_at("0", 1) + 11, 2, form="Q")),
+    ),
+    (course.RecordCount("the table", 36, 38), reading(lambda: changed(descriptor_at("0", 1) - 8, 10, form="I"))),
+    (
+        course.NonCanonicalCheckpoint("2 bytes of the header are left"),
+        reading(lambda: spliced(HEADER_BYTES, 0, struct.pack("<H", 0))),
+    ),
+    (course.NoLiteralTokens(), lambda: LiteralTokens(())),
+    (course.EmptyLiteralToken(0), lambda: LiteralTokens((b"",))),
+    (course.RepeatedLiteralToken(1), lambda: LiteralTokens((b"a", b"a"))),
+    (
+        course.NotTheCourseDecoder("tied", "False"),
+        lambda: replace(chapter_35(), configuration=replace(chapter_35().configuration, tied=False)),
+    ),
+    (course.TokenizerVocabulary(1, 5), lambda: replace(chapter_35(), tokenizer=LiteralTokens((b"a",)))),
+    (course.SelectedStep(4, 8), lambda: replace(chapter_35(), selected_step=4)),
+    (course.ParameterCount(11, 10), with_parameters(lambda given: given[:-1])),
+    (
+        course.ParameterName(10, GAIN, "odd"),
+        with_parameters(lambda given: [*given[:-1], NamedValues("odd", np.ones(4))]),
+    ),
+    (
+        course.ParameterExtent(GAIN, (4,), (3,)),
+        with_parameters(lambda given: [*given[:-1], NamedValues(GAIN, np.ones(3))]),
+    ),
+    (
+        course.ParameterNotFinite(GAIN, 0, -math.inf),
+        with_parameters(lambda given: [*given[:-1], NamedValues(GAIN, np.full(4, -math.inf))]),
+    ),
+]
+
+CASES: list[Case] = [*SHARED, *COURSE]
