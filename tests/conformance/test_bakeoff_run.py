@@ -261,10 +261,11 @@ class TestWhatIsWritten:
     def test_the_log_has_a_line_every_25_steps(self, tmp_path: Path) -> None:
         """And one for the first."""
         wanted = settings(steps=51, schedule=FitSchedule(batch=1, samples=100, epochs=4, validation=3))
-        bake(tmp_path, "3", wanted)
+        run = bake(tmp_path, "3", wanted)
         lines = (tmp_path / "phase3.log").read_text(encoding="utf-8").splitlines()
         steps = [line.partition(":")[0] for line in lines if line.startswith("step ")]
         assert ["step 1", "step 25", "step 50"] == steps
+        assert lines[3].startswith(f"step 25: loss {run.phases[0].course.logged_loss:.4f}, ")
 
     def test_a_summary_holds_every_phase(self) -> None:
         """Finite numbers only, and the published figures as numbers."""
@@ -334,7 +335,8 @@ class TestScreen:
     def test_a_page_shows_ours_beside_the_published(self) -> None:
         """With the mark of what was measured, and a dash where nothing is known."""
         lines = [" ".join(line.text.split()) for line in phase_lines(report(1), 120)]
-        assert f"first loss {report(1).course.first_loss:.2f} 5.02 nats" in lines
+        assert f"loss {report(1).course.loss:.2f} 2.87 nats" in lines
+        assert "loss of step 25 – 5.02 nats" in lines
         assert "a cached step 1.00 0.87 * ms" in lines
         assert "cached 6.00 7 1.20 1.50 1.00 22.4" in lines
 

@@ -58,7 +58,8 @@ def train_cleanly(
         if ending:
             break
     taken, seconds = len(losses), clock() - start
-    course = Course(ending, seconds, taken, taken, examples, losses[0], losses[-1], losses[-1], None)
+    logged = losses[LOG_EVERY - 1] if taken >= LOG_EVERY else None
+    course = Course(ending, seconds, taken, taken, examples, losses[0], logged, losses[-1], losses[-1], None)
     return Trained(decoder_to_net(model), course)
 
 

@@ -10,7 +10,7 @@ from cai_conformance.bakeoff.forwards import ForwardTimes
 from cai_conformance.bakeoff.phases import ArmName, BakePhase
 from cai_conformance.bakeoff.publication import MEASURED, PUBLISHED
 from cai_conformance.bakeoff.showdown import PromptResult
-from cai_conformance.bakeoff.trained import Course
+from cai_conformance.bakeoff.trained import LOG_EVERY, Course
 from cai_conformance.bakeoff.verdicts import speedup
 from cai_conformance.nets.arms import ArmRun, Speculation
 
@@ -80,6 +80,7 @@ FORWARDS = "full-width forward passes, untrained"
 def training_figures(figures: FigureList, course: Course) -> None:
     """Losses, steps and speed of training."""
     figures.add(TRAINING, "first loss", "nats", course.first_loss, 2)
+    figures.add(TRAINING, f"loss of step {LOG_EVERY}", "nats", course.logged_loss, 2)
     figures.add(TRAINING, "loss", "nats", course.loss, 2)
     if course.thrown_away:
         figures.add(TRAINING, "loss of the kept weights", "nats", course.kept_loss, 2)

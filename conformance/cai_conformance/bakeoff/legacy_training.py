@@ -38,11 +38,14 @@ def train_as_library(
     log(f"rate {rate:g}, {fit.examples} examples a step, {fit.steps} steps an epoch")
     start, ending = clock(), ""
     losses: dict[int, float] = {}
+    logged: float | None = None
     for progress in fit.run():
         if progress.validation is not None:
             losses[progress.step] = progress.batch.loss
             log(_validated(progress))
             continue
+        if progress.step == LOG_EVERY:
+            logged = progress.batch.loss
         ending = limit.reached(progress.step)
         if progress.step % LOG_EVERY == 0 or progress.step == 1:
             log(_stepped(progress, fit.examples, clock() - start))
@@ -58,6 +61,7 @@ def train_as_library(
         result.kept,
         result.steps * fit.examples,
         result.first.loss,
+        logged,
         result.last.loss,
         losses.get(result.kept, result.last.loss),
         result.best_accuracy if losses else None,

@@ -32,6 +32,7 @@ def phase_object(report: PhaseReport) -> Object:
             "thrown_away": course.thrown_away,
             "examples": course.examples,
             "first_loss": course.first_loss,
+            "logged_loss": course.logged_loss,
             "loss": course.loss,
             "kept_loss": course.kept_loss,
             "validation_accuracy": course.accuracy,

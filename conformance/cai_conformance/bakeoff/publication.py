@@ -30,6 +30,11 @@ _LOSSES: Final = {
     8: ("5.01", "2.50"),
     9: ("4.70", "2.82"),
 }
+"""For each phase the loss from which it fell, and that to which it fell."""
+FROM_THE_START: Final = (7,)
+"""Phases whose first published loss is one that an untrained net has. Those of the others were met after some steps;
+they are taken for the first that was logged."""
+
 _SHOWN: Final = {
     1: (("33.61", "1.50", "22.4"), ("45.80", "2.31", "19.9")),
     3: (("35.78", "1.59", "22.6"), ("29.22", "0.45", "65.0")),
@@ -121,7 +126,8 @@ def _all() -> Iterator[tuple[tuple[int, str], str]]:
         yield (number, WEIGHTS), f"{weights:,}"
     yield (5, "weights of the draft"), f"{DRAFT[0]:,}"
     for number, (first, last) in _LOSSES.items():
-        yield from (((number, "first loss"), first), ((number, "loss"), last))
+        yield (number, "first loss" if number in FROM_THE_START else "loss of step 25"), first
+        yield (number, "loss"), last
     for number in (8, 9):
         yield (number, "loss of phase 1"), _LOSSES[1][1]
     for number, shown in _SHOWN.items():

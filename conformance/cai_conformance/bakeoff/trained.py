@@ -25,6 +25,7 @@ class Course:
         steps, kept: the steps that were taken, and the one whose weights are kept.
         examples: those of all steps.
         first_loss: of the first batch, before anything was learned.
+        logged_loss: of the batch of step 25, the first that the published program logs; None of a shorter training.
         loss: of the last batch, as published: of weights that are thrown away where `kept` is less than `steps`.
         kept_loss: of the batch of step `kept`.
         accuracy: the best of all validations; None where there was none.
@@ -36,6 +37,7 @@ class Course:
     kept: int
     examples: int
     first_loss: float
+    logged_loss: float | None
     loss: float
     kept_loss: float
     accuracy: float | None
