@@ -37,23 +37,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-app.command("run")(run.run)
-app.command("smoke")(run.smoke)
-app.command("list")(catalogue.list_checks)
-app.command("explain")(catalogue.explain)
-app.command("trace")(trace.trace)
-app.command("verify")(compare.verify)
-app.command("diff")(compare.diff)
-app.command("generate")(generate.generate)
-app.command("chat")(chat.chat)
-app.command("published")(published.published)
-app.command("bakeoff")(bakeoff.bakeoff)
-app.add_typer(net.app, name="net")
-app.add_typer(golden.app, name="golden")
-app.add_typer(arithmetic.app, name="arithmetic")
-app.add_typer(backends.app, name="backends")
-app.add_typer(tokenizer.app, name="tokenizer")
-app.command("doctor")(doctor.doctor)
+JUDGING = "Judge a backend"
+FREEZING = "Goldens and what they rest on"
+NETS = "Nets of the CAI NEURAL API"
+
+app.command("run", rich_help_panel=JUDGING)(run.run)
+app.command("smoke", rich_help_panel=JUDGING)(run.smoke)
+app.command("list", rich_help_panel=JUDGING)(catalogue.list_checks)
+app.command("explain", rich_help_panel=JUDGING)(catalogue.explain)
+app.command("trace", rich_help_panel=JUDGING)(trace.trace)
+app.command("verify", rich_help_panel=JUDGING)(compare.verify)
+app.command("diff", rich_help_panel=JUDGING)(compare.diff)
+app.add_typer(backends.app, name="backends", rich_help_panel=JUDGING)
+app.add_typer(golden.app, name="golden", rich_help_panel=FREEZING)
+app.add_typer(arithmetic.app, name="arithmetic", rich_help_panel=FREEZING)
+app.command("doctor", rich_help_panel=FREEZING)(doctor.doctor)
+app.add_typer(net.app, name="net", rich_help_panel=NETS)
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=NETS)
+app.command("generate", rich_help_panel=NETS)(generate.generate)
+app.command("chat", rich_help_panel=NETS)(chat.chat)
+app.command("bakeoff", rich_help_panel=NETS)(bakeoff.bakeoff)
+app.command("published", rich_help_panel=NETS)(published.published)
 
 
 def _show_version(wanted: bool) -> None:
