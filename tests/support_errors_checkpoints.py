@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from collections.abc import Callable
@@ -9,12 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from cai_reference.checkpoints import errors as shared
+from cai_reference.arithmetic import Array
 from cai_reference.checkpoints.course import LiteralTokens, course_checksum, read_course_checkpoint
 from cai_reference.checkpoints.course import errors as course
 from cai_reference.checkpoints.course.content import NamedValues
+from cai_reference.checkpoints.saved import errors as stored
+from cai_reference.checkpoints.saved import read_checkpoint
+from cai_reference.checkpoints.saved.container import read_tensors, write_tensors
 from cai_reference.errors import CaiReferenceError
+from cai_reference.training import state_errors as shared
 from cai_reference.training.adamw import Moments, ParameterGroups
+from cai_reference.training.data_order import DataOrder, OrderPlace
 from support_course_checkpoints import (
     FILE_BYTES,
     HEADER_BYTES,
@@ -24,6 +30,7 @@ from support_course_checkpoints import (
     spliced,
     written,
 )
+from support_resumable import llama_training, rewritten, saved
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
 
@@ -136,4 +143,94 @@ COURSE: list[Case] = [
     ),
 ]
 
-CASES: list[Case] = [*SHARED, *COURSE]
+
+def reading_saved(make: Callable[[], bytes]) -> Callable[[], object]:
+    """Return a call that reads a damaged checkpoint of this project."""
+    return lambda: read_checkpoint(make())
+
+
+def with_tensor(name: str, values: Array) -> Callable[[], bytes]:
+    """Return a checkpoint with another tensor of a name, which its description does not know."""
+    return lambda: rewritten(saved("llama", 1), tensors=lambda tensors: tensors.update({name: values}), listed=False)
+
+
+def fresh_state(**changes: object) -> Callable[[], object]:
+    """Return a call that changes the state of a run that has made no step, and restores it."""
+
+    def call() -> None:
+        training = llama_training()
+        training.restore(replace(training.state(), **changes))  # type: ignore[arg-type]
+
+    return call
+
+
+def values_with(name: str, values: Array) -> dict[str, Array]:
+    """Return the values of a fresh run with one exchanged."""
+    return {**llama_training().state().values, name: values}
+
+
+def turned_values() -> dict[str, Array]:
+    """Return the values of a fresh run, last parameter first."""
+    values = llama_training().state().values
+    return {name: values[name] for name in tuple(values)[::-1]}
+
+
+PARAMETERS = tuple(llama_training().state().values)
+HEADER = b'{"__metadata__":{"a":"1","a":"2"}}      '
+TWICE = struct.pack("<Q", len(HEADER)) + HEADER
+EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+ONES = hashlib.sha256(np.ones(4).tobytes()).hexdigest()
+TWOS = hashlib.sha256(np.full(4, 2.0).tobytes()).hexdigest()
+DESCRIBED = hashlib.sha256(read_tensors(saved("llama", 1))[1]["state"].encode()).hexdigest()
+
+SAVED: list[Case] = [
+    # The library's own words are not pinned; these are ours.
+    (stored.NotATensorFile("duplicate key 'a'"), lambda: read_checkpoint(TWICE)),
+    (stored.NotACheckpoint("format"), lambda: read_checkpoint(write_tensors({}, {}))),
+    (
+        stored.UnknownCheckpointVersion("3", "1"),
+        reading_saved(lambda: rewritten(saved("llama", 1), metadata={"version": "3"})),
+    ),
+    (
+        stored.StateDamaged(EMPTY_SHA256, DESCRIBED),
+        lambda: read_checkpoint(
+            write_tensors({}, {**read_tensors(saved("llama", 1))[1], "digest": EMPTY_SHA256}),
+        ),
+    ),
+    (
+        stored.BadDescription("description", "it lacks 'model'"),
+        reading_saved(lambda: rewritten(saved("llama", 1), lambda description: description.pop("model"))),
+    ),
+    (
+        stored.MissingPart(f"first/{GAIN}"),
+        reading_saved(
+            lambda: rewritten(saved("llama", 1), tensors=lambda tensors: tensors.pop(f"first/{GAIN}"), listed=False)
+        ),
+    ),
+    (stored.UnexpectedPart("more"), reading_saved(with_tensor("more", np.ones(1)))),
+    (
+        stored.PartDiffers(f"weights/{GAIN}", "F64 [4]", "F64 [2, 2]"),
+        reading_saved(with_tensor(f"weights/{GAIN}", np.ones((2, 2)))),
+    ),
+    (
+        stored.PartDamaged(f"weights/{GAIN}", ONES, TWOS),
+        lambda: read_checkpoint(
+            rewritten(saved("llama", 0), tensors=lambda t: t.update({f"weights/{GAIN}": np.full(4, 2.0)}), listed=False)
+        ),
+    ),
+]
+
+RESUMED: list[Case] = [
+    (shared.StateDiffers("number of examples", "20", "30"), fresh_state(examples=30)),
+    (shared.StateSteps(5, 0), fresh_state(step=5)),
+    (shared.StateValues(PARAMETERS, PARAMETERS[::-1]), fresh_state(values=turned_values())),
+    (shared.StateShape(GAIN, (4,), (2,)), fresh_state(values=values_with(GAIN, np.ones(2)))),
+    (
+        shared.StateValueNotFinite(GAIN, 3, -math.inf),
+        fresh_state(values=values_with(GAIN, np.array([1.0, 1.0, 1.0, -math.inf]))),
+    ),
+    (shared.OrderOutOfRange(1, 9, 1), lambda: DataOrder(4, 3, OrderPlace(1, 9, 0))),
+    (shared.NoExamples(), lambda: DataOrder.from_seed(0, 1, 0)),
+]
+
+CASES: list[Case] = [*SHARED, *COURSE, *SAVED, *RESUMED]

