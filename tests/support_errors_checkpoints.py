@@ -30,6 +30,7 @@ from support_course_checkpoints import (
     spliced,
     written,
 )
+from support_course_fixtures import MODEL
 from support_resumable import llama_training, rewritten, saved
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
@@ -223,6 +224,10 @@ SAVED: list[Case] = [
 RESUMED: list[Case] = [
     (shared.StateDiffers("number of examples", "20", "30"), fresh_state(examples=30)),
     (shared.StateSteps(5, 0), fresh_state(step=5)),
+    (
+        shared.StateTooSmall(8 * 4 + 124, 144),
+        lambda: replace(llama_training().state(), configuration=replace(MODEL, vocabulary=8)).model(),
+    ),
     (shared.StateValues(PARAMETERS, PARAMETERS[::-1]), fresh_state(values=turned_values())),
     (shared.StateShape(GAIN, (4,), (2,)), fresh_state(values=values_with(GAIN, np.ones(2)))),
     (

@@ -16,9 +16,11 @@ from cai_reference.checkpoints.saved import read_checkpoint
 from cai_reference.checkpoints.saved.container import read_tensors, write_tensors
 from cai_reference.errors import CaiReferenceError
 from cai_reference.layers.errors import HeadsDoNotDivide
+from cai_reference.models import NeuralNgramConfiguration
 from cai_reference.models.errors import SizeTooSmall
 from cai_reference.text.errors import ZeroBatchSize
 from cai_reference.training.errors import InvalidLearningRate, InvalidMaximumNorm, InvalidScheduleFloor
+from cai_reference.training.model_kinds import AnyConfiguration, least_weights, new_model
 from cai_reference.training.state_errors import (
     GroupNames,
     InvalidBetaPower,
@@ -30,9 +32,13 @@ from cai_reference.training.state_errors import (
     OrderOutOfRange,
     StateShape,
     StateSteps,
+    StateTooSmall,
     StateValueNotFinite,
     StateValues,
 )
+from support_decoder_models import CONFIGURATIONS as DECODERS
+from support_decoder_models import DRAFT
+from support_llama_models import CONFIGURATIONS as LLAMAS
 from support_raising import raises
 from support_resumable import rewritten, saved
 
@@ -151,9 +157,9 @@ PARTS: list[tuple[str, Callable[[], bytes], CaiReferenceError]] = [
     (
         "a shape that the model does not have",
         tensors(
-            lambda t: t.update({f"{part}/{GAIN}": np.ones(3) for part in ("weights", "first", "second")}),
+            lambda t: t.update({f"{part}/{GAIN}": np.ones(5) for part in ("weights", "first", "second")}),
         ),
-        StateShape(GAIN, (4,), (3,)),
+        StateShape(GAIN, (4,), (5,)),
     ),
     ("a name twice", replacing("parameters", [*REGISTRY, GAIN]), BAD("parameters", "a name stands there twice")),
     ("names out of order", replacing("parameters", [*REGISTRY[::-1]]), StateValues(REGISTRY, REGISTRY[::-1])),
@@ -253,6 +259,50 @@ DESCRIPTIONS: list[tuple[str, Callable[[], bytes], CaiReferenceError]] = [
         GroupNames(NAMES, tuple(n for n in NAMES if not n.endswith(".gain"))),
     ),
 ]
+
+
+class TestSizes:
+    """Sizes are compared with the weights that came with them before anything of these sizes is made."""
+
+    @pytest.mark.parametrize(
+        ("name", "key"),
+        [
+            ("ngram", "vocabulary"),
+            ("ngram", "hidden"),
+            ("ngram", "context"),
+            ("draft", "hidden"),
+            ("llama", "vocabulary"),
+            ("llama", "feed_forward"),
+            ("llama", "layers"),
+            ("decoder", "vocabulary"),
+            ("decoder", "width"),
+            ("decoder", "feed_forward"),
+            ("decoder", "futures"),
+            ("grouped", "feed_forward"),
+            ("grouped", "width"),
+        ],
+    )
+    def test_huge_sizes_are_refused_at_once(self, name: str, key: str) -> None:
+        """A size of 2^40 would take forever to draw, and more memory than there is."""
+
+        def describe(description: dict[str, object]) -> None:
+            model = description["model"]
+            assert isinstance(model, dict)
+            model[key] = 2**40
+
+        with pytest.raises(StateTooSmall) as caught:
+            read_checkpoint(rewritten(saved(name, 0), describe))
+        assert caught.value.least >= 2**40 > caught.value.found
+
+    def test_the_least_number_of_weights_is_never_too_large(self) -> None:
+        """Of any small model; of the n-gram and of Llama models it is the number itself."""
+        configurations: list[AnyConfiguration] = [*DECODERS.values(), DRAFT, NeuralNgramConfiguration(5, 2, 3, 4)]
+        for configuration in configurations:
+            weights = sum(parameter.value.size for parameter in new_model(configuration).parameters)
+            assert least_weights(configuration) <= weights
+        exactly: list[AnyConfiguration] = [*LLAMAS.values(), NeuralNgramConfiguration(5, 2, 3, 4)]
+        for exact in exactly:
+            assert least_weights(exact) == sum(parameter.value.size for parameter in new_model(exact).parameters)
 
 
 class TestDamage:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
 from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import DecoderConfiguration, DraftConfiguration
+from cai_reference.models.decoder_configuration import DecoderConfiguration, DraftConfiguration, LatentSpec
 from cai_reference.models.llama import Llama
 from cai_reference.models.llama_configuration import LlamaConfiguration
 from cai_reference.models.token_shift_draft import TokenShiftDraft
@@ -30,3 +30,27 @@ def new_model(configuration: AnyConfiguration) -> AnyModel:
     if isinstance(configuration, LlamaConfiguration):
         return Llama.initialize(configuration, generator)
     return TokenShiftDraft.initialize(configuration, generator)
+
+
+def least_weights(configuration: AnyConfiguration) -> int:
+    """Return a number of weights that a model of these sizes has at least, without making one.
+
+    Sizes that were read from somewhere are compared with what came with them by this, so that no size makes an array
+    that nothing could have filled. For a neural n-gram and for Llama models it is their exact number.
+    """
+    sizes = configuration
+    if isinstance(sizes, NeuralNgramConfiguration):
+        return sizes.parameters
+    if isinstance(sizes, DraftConfiguration):
+        return sizes.vocabulary * sizes.width + sizes.width * sizes.hidden + sizes.hidden * sizes.vocabulary
+    table, inner = sizes.vocabulary * sizes.width, sizes.feed_forward
+    if isinstance(sizes, LlamaConfiguration):
+        queries, keys = sizes.heads * sizes.features, sizes.groups * sizes.features
+        layer = sizes.width * (2 * queries + 2 * keys) + 3 * sizes.width * inner + 2 * sizes.width
+        return table * (1 if sizes.tied else 2) + sizes.layers * layer + sizes.width
+    # A grouped map has for each output at least the inputs of the smallest group.
+    inputs = min(sizes.width, sizes.channels_per_group or sizes.width)
+    latents = sum(mixer.latent + mixer.rope for mixer in sizes.mixers if isinstance(mixer, LatentSpec))
+    return (
+        table + len(sizes.mixers) * inner * inputs + latents + sizes.width * inputs + sizes.futures * sizes.vocabulary
+    )

@@ -24,13 +24,14 @@ from cai_reference.training.clipping import Clip, check_maximum_norm, clip_to
 from cai_reference.training.copies import Model, assign_all
 from cai_reference.training.data_order import DataOrder, OrderPlace, check_place
 from cai_reference.training.examples import Examples
-from cai_reference.training.model_kinds import AnyConfiguration, AnyModel, new_model
+from cai_reference.training.model_kinds import AnyConfiguration, AnyModel, least_weights, new_model
 from cai_reference.training.optimizer_state import check_optimizer_state
 from cai_reference.training.schedules import AnySchedule
 from cai_reference.training.state_errors import (
     StateDiffers,
     StateShape,
     StateSteps,
+    StateTooSmall,
     StateValueNotFinite,
     StateValues,
 )
@@ -109,9 +110,12 @@ class TrainingState:
         """Return a new model with these values.
 
         Raises:
-            StateValues, StateShape: the values are not those of the configuration.
+            StateTooSmall, StateValues, StateShape: the values are not those of the configuration.
             MixerError: the configuration is none.
         """
+        least, found = least_weights(self.configuration), sum(values.size for values in self.values.values())
+        if least > found:
+            raise StateTooSmall(least, found)
         model = new_model(self.configuration)
         self.check_values(model)
         assign_all(model.parameters, list(self.values.values()))

@@ -107,6 +107,15 @@ class StateSteps(ResumeError):
 
 
 @dataclass(eq=False)
+class StateTooSmall(ResumeError):
+    """The sizes of the configuration ask for more weights than there are."""
+
+    template = "a model of this configuration has at least {least} weights, the state {found}"
+    least: int
+    found: int
+
+
+@dataclass(eq=False)
 class StateValues(ResumeError):
     """The state has other parameters than its configuration. Names are in registry order."""
 
