@@ -70,7 +70,7 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
         given.corpus,
         given.splits,
         accepted.files["vectors.json"],
-        accepted.files["weights.safetensors"],
+        accepted.files[suite.weights_file],
         options.examples,
     )
     golden = accepted_trace(accepted)

@@ -70,6 +70,6 @@ def _recorded(suite: Suite) -> tuple[Candidate, TraceRequest]:
     )
     data = ReferenceBackend().trace(request)
     records = len(parse(data, grammar_of).inner)
-    contents = {"trace.txt": data, "vectors.json": files.vectors, "weights.safetensors": files.weights}
+    contents = {"trace.txt": data, "vectors.json": files.vectors, suite.weights_file: files.weights, **files.beside}
     command = f"cai-conform trace {suite.identifier}"
     return Candidate(suite.identifier, contents, suite.version, suite.arithmetic, command, records), request

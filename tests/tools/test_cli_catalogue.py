@@ -29,6 +29,7 @@ COMMANDS = (
     ("golden", "status"),
     ("golden", "review"),
     ("golden", "accept"),
+    ("vectors", "export"),
     ("arithmetic", "selftest"),
     ("backends", "list"),
     ("net", "show"),

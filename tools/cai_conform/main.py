@@ -21,6 +21,7 @@ from cai_conform.commands import (
     run,
     tokenizer,
     trace,
+    vectors,
 )
 from cai_conform.failures import Commands, explain_refusal
 from cai_conform.terminal import prepare_streams
@@ -50,6 +51,7 @@ app.command("verify", rich_help_panel=JUDGING)(compare.verify)
 app.command("diff", rich_help_panel=JUDGING)(compare.diff)
 app.add_typer(backends.app, name="backends", rich_help_panel=JUDGING)
 app.add_typer(golden.app, name="golden", rich_help_panel=FREEZING)
+app.add_typer(vectors.app, name="vectors", rich_help_panel=FREEZING)
 app.add_typer(arithmetic.app, name="arithmetic", rich_help_panel=FREEZING)
 app.command("doctor", rich_help_panel=FREEZING)(doctor.doctor)
 app.add_typer(net.app, name="net", rich_help_panel=NETS)

@@ -26,7 +26,7 @@ class TraceRequest:
         corpus: the bytes of the corpus file, or of the user's stories; empty where stories are generated.
         splits: the bytes of the split manifest, for a corpus.
         vectors: the bytes of the suite's `vectors.json`.
-        weights: the bytes of the suite's `weights.safetensors`; empty where no profile needs them.
+        weights: the bytes of the suite's given weights; empty where no profile needs them.
         examples: how many training examples are seen, for a decode suite; 0 for the profile's own number.
     """
 

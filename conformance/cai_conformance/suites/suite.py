@@ -5,8 +5,8 @@ Names are for good: a suite id, a check name or a case is never reused for somet
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
@@ -53,10 +53,11 @@ class SuiteInput:
 
 @dataclass(frozen=True)
 class GoldenFiles:
-    """What the vectors and given weights of a suite are made of, besides the trace."""
+    """What a golden is made of, besides the trace: vectors, given weights, and what stands beside these, by name."""
 
     vectors: bytes
     weights: bytes
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Suite:
         cases: the vector cases, without answers.
         record_files: makes vectors and weights anew, by running the reference.
         takes_stories: whether foreign input is a file of stories, and not a corpus with its split.
+        weights_file: the file of its golden that holds the given weights.
     """
 
     identifier: str
@@ -90,6 +92,7 @@ class Suite:
     cases: Callable[[], tuple[VectorCase, ...]]
     record_files: Callable[[], GoldenFiles]
     takes_stories: bool = False
+    weights_file: str = "weights.safetensors"
 
     def default_arithmetic(self, profile: str) -> str:
         """Return the arithmetic of a profile where the user names none: `fast` at published decoder sizes."""

@@ -1,1 +1,1 @@
-"""The reference's answers to the nine decode suites: plan, training, arms, caches, records, vector cases."""
+"""The reference's answers to the decode suites: plan, training, arms, caches, records, vector cases."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from cai_conformance.backends.decoder.edges import DecoderSetting, answer
+from cai_conformance.backends.decoder.edges import answer
 from cai_conformance.backends.decoder.experiment import run_decode_experiment
 from cai_conformance.backends.decoder.plan import phase_of, sizes_for
 from cai_conformance.backends.decoder.records import trace_records
+from cai_conformance.backends.decoder.setting import DecoderSetting
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.trace.records import Record
 from cai_conformance.vectors import VectorCase

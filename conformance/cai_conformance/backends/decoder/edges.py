@@ -6,35 +6,20 @@ choice is an exact tie of two ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
-from cai_conformance.backends.decoder.given import read_given
-from cai_conformance.backends.decoder.phases import DecodePhase
-from cai_conformance.backends.decoder.sizes import Sizes
+from cai_conformance.backends.decoder.sampling_edges import SAMPLING_OPERATIONS
+from cai_conformance.backends.decoder.setting import DecoderSetting, Input, Operation
 from cai_conformance.vectors import Answer, VectorCase
-from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape
 from cai_reference.decoding.drafts import LaterHeads, ScriptedDraft, SelfDraft
-from cai_reference.decoding.generation import Generation, Limits, ReencodingPath, StreamingPath, generate
+from cai_reference.decoding.generation import Generation, Limits, ReencodingPath, generate
 from cai_reference.decoding.latent_states import LatentCache
-from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.decoding.speculation import speculate
 from cai_reference.models.stack import DecoderStack
-
-Input = Mapping[str, Any]  # JSON: what each operation expects is what its cases hold
-
-
-@dataclass(frozen=True)
-class DecoderSetting:
-    """What an operation may use besides its input."""
-
-    phase: DecodePhase
-    sizes: Sizes
-    arithmetic: Arithmetic
-    weights: bytes
 
 
 def answer(case: VectorCase, setting: DecoderSetting) -> Answer:
@@ -42,27 +27,15 @@ def answer(case: VectorCase, setting: DecoderSetting) -> Answer:
     return OPERATIONS[case.operation](case.input, setting)
 
 
-def given_model(setting: DecoderSetting, *, tied: bool = False) -> DecoderStack:
-    """Build the suite's model with the given weights."""
-    return _given_model(setting.phase, setting.sizes, setting.weights, tied)
-
-
-@lru_cache(maxsize=4)
-def _given_model(phase: DecodePhase, sizes: Sizes, weights: bytes, tied: bool) -> DecoderStack:
-    return read_given(phase, sizes, weights, tied=tied)
-
-
 def _logits(given: Input, setting: DecoderSetting) -> Answer:
-    model = given_model(setting)
     tape = Tape(setting.arithmetic, recording=False)
-    heads = model.forward(tape, given["ids"], batch=1, start=given["start"])
+    heads = setting.model().forward(tape, given["ids"], batch=1, start=given["start"])
     row = heads[given["head"]].value[0, given["row"]]
     return Answer(values=tuple(row.tolist()))
 
 
 def _session_logits(given: Input, setting: DecoderSetting) -> Answer:
-    options = SessionOptions(start=given["start"], slack=setting.sizes.slack)
-    session = Session(given_model(setting), setting.arithmetic, options)
+    session = setting.session(setting.model(), given["start"])
     logits = session.feed(given["ids"][: given["first_chunk"]])
     if len(given["ids"]) > given["first_chunk"]:
         logits = session.feed(given["ids"][given["first_chunk"] :])
@@ -70,34 +43,50 @@ def _session_logits(given: Input, setting: DecoderSetting) -> Answer:
 
 
 def _generate(given: Input, setting: DecoderSetting) -> Answer:
-    model = given_model(setting, tied=given["tied"])
+    model = setting.model(tied=given["tied"])
     limits = Limits(None, given["new_tokens"], setting.sizes.context)
     return Answer(ids=_arm(given["arm"], model, given["prompt"], limits, setting).ids)
 
 
 def _arm(arm: str, model: DecoderStack, prompt: list[int], limits: Limits, setting: DecoderSetting) -> Generation:
-    def streaming(latent: LatentCache = LatentCache.HEADS) -> StreamingPath:
-        options = SessionOptions(slack=setting.sizes.slack, latent=latent)
-        return StreamingPath(Session(model, setting.arithmetic, options))
-
-    block, full = setting.sizes.block, ReencodingPath(model, setting.arithmetic)
+    block, full, cached = setting.sizes.block, ReencodingPath(model, setting.arithmetic), setting.streaming(model)
     if arm == "full":
         return generate(full, prompt, limits)
     if arm in ("latent", "absorbed"):
-        return generate(streaming(LatentCache(arm)), prompt, limits)
+        return generate(setting.streaming(model, LatentCache(arm)), prompt, limits)
     if arm == "scripted":
         truth = generate(full, prompt, replace(limits, eos=None)).ids
         script = ScriptedDraft(truth, len(prompt), block, model.configuration.vocabulary)
-        return speculate(streaming(), script, prompt, limits, block)
+        return speculate(cached, script, prompt, limits, block)
     if arm == "self-draft":
-        return speculate(streaming(), SelfDraft(streaming().session), prompt, limits, block)
+        return speculate(cached, SelfDraft(setting.session(model)), prompt, limits, block)
     if arm == "mtp-cached":
-        return speculate(streaming(), LaterHeads(), prompt, limits, setting.sizes.futures - 1)
-    return generate(streaming(), prompt, limits)
+        return speculate(cached, LaterHeads(), prompt, limits, setting.sizes.futures - 1)
+    return generate(cached, prompt, limits)
 
 
-OPERATIONS: Final[Mapping[str, Callable[[Input, DecoderSetting], Answer]]] = {
+def _moved(given: Input, setting: DecoderSetting) -> Answer:
+    """Return the places whose logits change when one token does."""
+    ids: list[int] = given["ids"]
+    changed = [*ids[: given["place"]], given["other"], *ids[given["place"] + 1 :]]
+    rows, others = (_rows(given["arm"], sequence, setting) for sequence in (ids, changed))
+    return Answer(ids=tuple(place for place, row in enumerate(rows) if row.tobytes() != others[place].tobytes()))
+
+
+def _rows(arm: str, ids: list[int], setting: DecoderSetting) -> list[Array]:
+    """Return the logits behind every token: of the batch path, or of a session that is fed token by token."""
+    model = setting.model()
+    if arm == "full":
+        tape = Tape(setting.arithmetic, recording=False)
+        return list(model.forward(tape, ids, batch=1)[0].value[0])
+    session = setting.session(model)
+    return [session.feed([token])[0][0] for token in ids]
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
     "decoder.logits": _logits,
     "decoder.session-logits": _session_logits,
     "decoder.generate": _generate,
+    "decoder.moved": _moved,
+    **SAMPLING_OPERATIONS,
 }

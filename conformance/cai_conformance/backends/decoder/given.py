@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from safetensors.numpy import load, save
 
+from cai_conformance.backends.decoder import hugging_face
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.sizes import Sizes
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
@@ -20,6 +21,13 @@ Tensors = dict[str, Array]
 
 def write_given(phase: DecodePhase, values: Tensors) -> bytes:
     """Return the file of a suite's weights, single precision, of values by the reference's names."""
+    if phase.weights_layout is WeightsLayout.HUGGING_FACE:
+        return hugging_face.write_tensors(values)
+    return native_file(values)
+
+
+def native_file(values: Tensors) -> bytes:
+    """Return a file of weights in single precision, by the reference's names."""
     return save({name: value.astype(np.float32) for name, value in values.items()})
 
 
@@ -35,7 +43,8 @@ def read_given(phase: DecodePhase, sizes: Sizes, weights: bytes, *, tied: bool =
 
 def native_values(phase: DecodePhase, weights: bytes) -> Tensors:
     """Return the values of a suite's weights in double precision, by the reference's names."""
-    assert phase.weights_layout is WeightsLayout.NATIVE
+    if phase.weights_layout is WeightsLayout.HUGGING_FACE:
+        return hugging_face.read_tensors(weights)
     return {name: np.asarray(value, dtype=np.float64) for name, value in load(weights).items()}
 
 

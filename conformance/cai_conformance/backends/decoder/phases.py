@@ -76,12 +76,21 @@ class DecodePhase(Protocol):
         ...
 
     @property
+    def obstacle(self) -> str:
+        """Why no engine can load the model; nothing where engines can."""
+        ...
+
+    @property
     def weights_layout(self) -> WeightsLayout:
         """How the given weights are named and laid out."""
         ...
 
     def initialized(self, sizes: Sizes, vocabulary: int, generator: SplitMix64) -> DecoderStack:
         """Draw the model of the suite at a size."""
+        ...
+
+    def model_files(self, sizes: Sizes, vocabulary: int) -> Mapping[str, bytes]:
+        """Return what stands beside the weights, by file name."""
         ...
 
     def draft_configuration(self, sizes: Sizes, vocabulary: int) -> DraftConfiguration | None:

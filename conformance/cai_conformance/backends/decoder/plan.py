@@ -65,6 +65,7 @@ class Phase:
 
     selects: ClassVar[bool] = False
     weights_layout: ClassVar[WeightsLayout] = WeightsLayout.NATIVE
+    obstacle: ClassVar[str] = "engines have no layers such as dynamic tanh and a slab that gates itself"
 
     @property
     def golden_sizes(self) -> Sizes:
@@ -136,6 +137,10 @@ class Phase:
             MixerError, DecoderError: widths, heads or windows do not fit.
         """
         return Decoder.initialize(self.decoder(sizes, vocabulary), generator)
+
+    def model_files(self, sizes: Sizes, vocabulary: int) -> Mapping[str, bytes]:
+        """Return nothing: no engine has these models."""
+        return {}
 
     def draft_configuration(self, sizes: Sizes, vocabulary: int) -> DraftConfiguration | None:
         """Return the draft that is trained beside the model; None where there is none."""

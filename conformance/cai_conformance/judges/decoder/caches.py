@@ -46,22 +46,27 @@ def expected_cache(trace: DecodeTrace, mixer: str, record: Record) -> Expected:
 
     Width d, heads H of width w = d/H, latent L, rope r, window W, slack S, context C, tokens t:
     attention 2·d·t; with a window 2·d·min(t, W), in a ring of W + S rows; latent attention 2·H·(w + r)·t by head, or
-    (L + r)·t; a recurrence d, with the last S states beside it.
+    (L + r)·t; a recurrence d, with the last S states beside it. Where G heads of keys and values are shared by query
+    heads, attention holds 2·G·w floats a token in place of 2·d.
     """
     tokens, context = record.integer("prefix"), trace.size("context")
     width, heads, slack = trace.size("width"), trace.size("heads"), trace.size("slack")
-    latent, rope, window = trace.size("latent"), trace.size("rope"), trace.size("window")
+    latent, rope, window = trace.size("latent", 0), trace.size("rope", 0), trace.size("window")
+    if trace.config.has("key_value_heads"):
+        width, per_token = trace.size("key_value_heads") * trace.size("head_width"), "2*G*w"
+    else:
+        per_token = "2*d"
     if mixer == "diagonal ssm":
         states = min(tokens, slack)
         return Expected(width, width * states, width * (states + 1), "d")
     if mixer == "window attention":
         ring = min(context, window + slack)
         held, seen = min(tokens, ring), min(tokens, window)
-        return Expected(2 * width * seen, 2 * width * (held - seen), 2 * width * ring, "2*d*min(t,W)")
+        return Expected(2 * width * seen, 2 * width * (held - seen), 2 * width * ring, f"{per_token}*min(t,W)")
     if mixer == "latent attention" and record.get("arm") == "latent":
         row = latent + rope
         return Expected(row * tokens, 0, row * context, "(L+r)*t")
     if mixer == "latent attention":
         row = 2 * (width + heads * rope)
         return Expected(row * tokens, 0, row * context, "2*H*(w+r)*t")
-    return Expected(2 * width * tokens, 0, 2 * width * context, "2*d*t")
+    return Expected(2 * width * tokens, 0, 2 * width * context, f"{per_token}*t")

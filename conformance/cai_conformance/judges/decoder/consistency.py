@@ -45,11 +45,24 @@ def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 def _config(trace: DecodeTrace) -> Iterator[str]:
-    for field in ("context", "width", "heads", "feed_forward", "futures", "chunk", "block"):
-        if trace.size(field) < 1:
+    for field in (
+        "context",
+        "width",
+        "heads",
+        "feed_forward",
+        "futures",
+        "key_value_heads",
+        "head_width",
+        "chunk",
+        "block",
+    ):
+        if trace.size(field, 1) < 1:
             yield f"CONFIG, field {field}: {trace.size(field)} is not positive"
     if trace.size("heads") > 0 and trace.size("width") % trace.size("heads"):
         yield f"CONFIG, field heads: {trace.size('heads')} do not divide a width of {trace.size('width')}"
+    if trace.size("key_value_heads", 1) > 0 and trace.size("heads") % trace.size("key_value_heads", 1):
+        shared = f"{trace.size('key_value_heads')} heads of keys and values"
+        yield f"CONFIG, field key_value_heads: {shared} do not divide {trace.size('heads')} query heads"
     made = 258 + trace.size("merges")
     if trace.size("vocabulary") < made:
         yield f"CONFIG, field vocabulary: {trace.size('vocabulary')}, but bytes, merges and control ids make {made}"

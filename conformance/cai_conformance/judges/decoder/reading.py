@@ -19,8 +19,10 @@ class DecodeTrace:
         """The CONFIG record."""
         return self.trace.all("CONFIG")[0]
 
-    def size(self, name: str) -> int:
-        """Return an integer of CONFIG."""
+    def size(self, name: str, absent: int | None = None) -> int:
+        """Return an integer of CONFIG, or, where it has none of this name, what stands for that."""
+        if absent is not None and not self.config.has(name):
+            return absent
         return self.config.integer(name)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""The nine decode suites: one definition, nine phases."""
+"""The decode suites: one definition, many phases."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cai_conformance.backends.decoder.llama_plan import LlamaPhase
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.sizes import Sizes
+from cai_conformance.suites.decoder.llama_cases import llama_cases
 from cai_conformance.vectors import Json, VectorCase
 from cai_reference.splitmix import SplitMix64, below
 
@@ -16,7 +18,8 @@ FAR_START = 3000
 def decoder_cases(phase: DecodePhase, sizes: Sizes) -> tuple[VectorCase, ...]:
     """Return the cases of one suite, in the order in which they are answered."""
     prompt = _drawn_ids(sizes)
-    return (*_forward(phase, sizes, prompt), *_sessions(prompt), *_generations(phase, prompt))
+    more = llama_cases(phase, prompt) if isinstance(phase, LlamaPhase) else ()
+    return (*_forward(phase, sizes, prompt), *_sessions(prompt), *_generations(phase, prompt), *more)
 
 
 def _drawn_ids(sizes: Sizes) -> list[Json]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cai_conformance.backends.decoder.edges import DecoderSetting, answer
+from cai_conformance.backends.decoder.edges import answer
 from cai_conformance.backends.decoder.given import write_given
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.plan import sizes_for
+from cai_conformance.backends.decoder.setting import DecoderSetting
 from cai_conformance.backends.decoder.training import prepare, train_models
 from cai_conformance.stories.errors import NoStories
 from cai_conformance.suites.decoder.cases import decoder_cases
@@ -44,4 +45,5 @@ def record_files(phase: DecodePhase) -> GoldenFiles:
     weights = write_given(phase, {each.name: exact_everywhere(each.value) for each in model.parameters})
     setting = DecoderSetting(phase, sizes, STRICT, weights)
     cases = tuple(replace(case, expected=answer(case, setting)) for case in decoder_cases(phase, sizes))
-    return GoldenFiles(write_vectors(phase.suite, VERSION, cases), weights)
+    beside = phase.model_files(sizes, model.configuration.vocabulary)
+    return GoldenFiles(write_vectors(phase.suite, VERSION, cases), weights, beside)

@@ -1,4 +1,4 @@
-"""The nine decode suites: the same checks over nine phases, so that what differs is the phase."""
+"""The decode suites: the same checks over all phases, so that what differs is the phase."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ TITLES: Final = {
     "cai.grouped-hybrid": "the hybrid with grouped projections",
     "cai.local-global": "a local window, then global attention",
     "cai.parallel-block": "attention and feed-forward layer in parallel",
+    "llama.dense": "the model of engines, untied",
+    "llama.gqa-window": "the model of engines with shared keys, a window and a tied head",
 }
 
 
@@ -64,39 +66,70 @@ def _trace_checks() -> tuple[Check, ...]:
     )
 
 
+VECTOR_CHECKS: Final = (
+    (
+        "fwd.oracle",
+        Level.I1,
+        "the batch path gives the exact logits of given weights",
+        "A sequence longer than the window, and one that starts at position 3000.",
+    ),
+    (
+        "kv.split",
+        Level.I2,
+        "a session fed in two calls gives the exact logits of given weights",
+        "Cuts after one token, in the middle, and early at a far start.",
+    ),
+    (
+        "gen.given",
+        Level.I2,
+        "every arm generates the right tokens on given weights",
+        "Nobody has to train to be judged: the shipped weights are exact in bfloat16, float16 and float32.",
+    ),
+    (
+        "smp.tie",
+        Level.I2,
+        "of two exactly equal maxima every arm takes the lower id",
+        "Output columns come in equal pairs, so that every choice is a tie.",
+    ),
+    (
+        "causal.flip",
+        Level.I1,
+        "another token moves the logits behind it, and none in front of it",
+        "One token in the middle is exchanged; the answer is where logits change.",
+    ),
+    (
+        "kv.reach",
+        Level.I2,
+        "another first token moves exactly the logits that a window reaches through all layers",
+        "The last one that moves stands at layers · (window − 1). Full and cached path are asked apart.",
+    ),
+    (
+        "smp.seed",
+        Level.I2,
+        "seeded draws give the right tokens, and leave the generator in the right state",
+        "Re-encoding, streaming and speculation by chance on given weights; no draw lies close to a border.",
+    ),
+)
+"""Name, level, summary and explanation of each check over vector cases; a suite has those of which it has cases."""
+
+
 def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
-    cases = decoder_cases(phase, sizes_for(phase, "golden", 0))
-
-    def check(name: str, level: Level, summary: str, explanation: str) -> Check:
-        names = tuple(case.case for case in cases if case.check == name)
-        judge = vector_check(name)
-        return Check(name, level, summary, explanation, judge, names, requires=("trace.convention",), of_edges=True)
-
-    return (
-        check(
-            "fwd.oracle",
-            Level.I1,
-            "the batch path gives the exact logits of given weights",
-            "A sequence longer than the window, and one that starts at position 3000.",
-        ),
-        check(
-            "kv.split",
-            Level.I2,
-            "a session fed in two calls gives the exact logits of given weights",
-            "Cuts after one token, in the middle, and early at a far start.",
-        ),
-        check(
-            "gen.given",
-            Level.I2,
-            "every arm generates the right tokens on given weights",
-            "Nobody has to train to be judged: the shipped weights are exact in bfloat16, float16 and float32.",
-        ),
-        check(
-            "smp.tie",
-            Level.I2,
-            "of two exactly equal maxima every arm takes the lower id",
-            "Output columns come in equal pairs, so that every choice is a tie.",
-        ),
+    names: dict[str, list[str]] = {}
+    for case in decoder_cases(phase, sizes_for(phase, "golden", 0)):
+        names.setdefault(case.check, []).append(case.case)
+    return tuple(
+        Check(
+            name,
+            level,
+            summary,
+            explanation,
+            vector_check(name),
+            tuple(names[name]),
+            requires=("trace.convention",),
+            of_edges=True,
+        )
+        for name, level, summary, explanation in VECTOR_CHECKS
+        if name in names
     )
 
 
@@ -299,6 +332,7 @@ def _suite(phase: DecodePhase) -> Suite:
         partial(decoder_cases, phase, sizes_for(phase, "golden", 0)),
         partial(record_files, phase),
         takes_stories=True,
+        weights_file=phase.weights_layout.file,
     )
 
 

@@ -1,4 +1,4 @@
-"""The grammar that the nine decode suites share: one training run, several decode arms, the caches they keep.
+"""The grammar that the decode suites share: one training run, several decode arms, the caches they keep.
 
 Profiles `golden` (the suite's own size), `published` (the published size) and `foreign` (the user's stories) have the
 same records; `edges` has the answers to the vector cases.
@@ -12,7 +12,7 @@ from cai_conformance.trace.grammars.common import CONVENTION
 from cai_conformance.trace.schema import Exact, FieldRule, Grammar, RecordRule
 from cai_conformance.trace.values import FieldType
 
-SUITES: Final = (
+CAI_SUITES: Final = (
     "cai.kv-cache",
     "cai.multi-token",
     "cai.diagonal-ssm",
@@ -23,6 +23,10 @@ SUITES: Final = (
     "cai.local-global",
     "cai.parallel-block",
 )
+
+LLAMA_SUITES: Final = ("llama.dense", "llama.gqa-window")
+
+SUITES: Final = (*CAI_SUITES, *LLAMA_SUITES)
 
 _INTEGER, _INTEGERS = FieldType.INTEGER, FieldType.INTEGERS
 _REAL, _STRING, _WORD = FieldType.REAL6, FieldType.STRING, FieldType.WORD
@@ -40,21 +44,40 @@ def _words(name: str, *words: str) -> FieldRule:
     return FieldRule(name, _WORD, words=words)
 
 
-CONFIG = RecordRule(
-    "CONFIG",
+def config_rule(model: tuple[FieldRule, ...], counts: tuple[str, ...] = ()) -> RecordRule:
+    """Return the rule of CONFIG: `model` says what a family's models are made of, `counts` what else is counted."""
+    return RecordRule(
+        "CONFIG",
+        (
+            *_integers("vocabulary", "merges", "context", "width", "heads", "feed_forward"),
+            FieldRule("mixers", _STRING),
+            *model,
+            *_integers("parameters", "weights", *counts),
+            *_integers("stories", "story_seed", "validation_every", "story_cut"),
+            *_integers("batch", "evaluation_batch", "steps", "init_seed", "order_seed"),
+            *_reals("lr", "beta1", "beta2"),
+            FieldRule("epsilon", FieldType.REAL9),
+            *_reals("weight_decay", "clip"),
+            *_integers("prompts", "prompt_tokens", "new_tokens", "chunk", "block", "slack"),
+        ),
+    )
+
+
+CAI_CONFIG = config_rule(
     (
-        *_integers("vocabulary", "merges", "context", "width", "heads", "feed_forward"),
-        FieldRule("mixers", _STRING),
         FieldRule("wiring", _WORD, words=("sequential", "parallel")),
         *_integers("window", "latent", "rope", "channels_per_group", "futures"),
-        *_integers("parameters", "weights", "draft_parameters", "draft_weights"),
-        *_integers("stories", "story_seed", "validation_every", "story_cut"),
-        *_integers("batch", "evaluation_batch", "steps", "init_seed", "order_seed"),
-        *_reals("lr", "beta1", "beta2"),
-        FieldRule("epsilon", FieldType.REAL9),
-        *_reals("weight_decay", "clip"),
-        *_integers("prompts", "prompt_tokens", "new_tokens", "chunk", "block", "slack"),
     ),
+    ("draft_parameters", "draft_weights"),
+)
+
+LLAMA_CONFIG = config_rule(
+    (
+        *_integers("key_value_heads", "head_width", "window", "positions"),
+        *_reals("rope_base"),
+        FieldRule("norm_eps", FieldType.REAL9),
+        _words("tied", "yes", "no"),
+    )
 )
 
 SPLIT = RecordRule(
@@ -177,10 +200,15 @@ SAMPLE = RecordRule(
     maximum=None,
 )
 
-_BODY: Final = (CONVENTION, CONFIG, SPLIT, STAGE, LOSS, RESULT, DECODE, DRAFT, CACHE, GENERATE, PROOF, BITS)
+_BEHIND_CONFIG: Final = (SPLIT, STAGE, LOSS, RESULT, DECODE, DRAFT, CACHE, GENERATE, PROOF, BITS)
 
 
-DECODER_GRAMMARS: Final = tuple(
-    Grammar(suite, {"golden": _BODY, "published": _BODY, "foreign": _BODY, "edges": (CONVENTION, SAMPLE)})
-    for suite in SUITES
+def _grammar(suite: str, config: RecordRule) -> Grammar:
+    body = (CONVENTION, config, *_BEHIND_CONFIG)
+    return Grammar(suite, {"golden": body, "published": body, "foreign": body, "edges": (CONVENTION, SAMPLE)})
+
+
+DECODER_GRAMMARS: Final = (
+    *(_grammar(suite, CAI_CONFIG) for suite in CAI_SUITES),
+    *(_grammar(suite, LLAMA_CONFIG) for suite in LLAMA_SUITES),
 )
