@@ -19,9 +19,20 @@ Each room keeps its own branch beside the code that raises it::
     ├── TrainingError            cai_reference.training.errors
     ├── DecodingError            cai_reference.decoding.errors
     │   ├── SessionError         streaming sessions
-    │   └── ArmError             generation
+    │   ├── ArmError             generation
+    │   └── SamplingError        cai_reference.decoding.sampling.errors
+    ├── CheckpointError          cai_reference.checkpoints.errors
     ├── NetError                 cai_reference.nets.errors
+    │   ├── NetFormatError       files
+    │   ├── GraphShapeError      widths of layers
+    │   ├── GraphError           running a net
+    │   ├── NetSessionError      streaming a net
+    │   └── ConversionError      to decoders and back
     └── LegacyError              cai_reference.legacy.errors
+        ├── LegacyTokenizerError vocabularies, rows, coding
+        ├── LegacySamplingError  samplers
+        ├── LegacyTrainingError  fitting
+        └── LegacyGenerationError generation
 
 An error carries the offending values as fields and a message made from them.
 """

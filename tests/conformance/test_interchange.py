@@ -43,6 +43,16 @@ class TestWeightsFiles:
         back = read_weights(tmp_path / "model.safetensors")
         assert (model.configuration, bits(model)) == (back.configuration, bits(back))
 
+    def test_a_model_has_one_file(self, tmp_path: Path) -> None:
+        """The header is in the order of names, which the safetensors library leaves to chance."""
+        for name in ("first", "second"):
+            write_weights(tmp_path / name, drawn(TINY["hybrid"]))
+        data = (tmp_path / "first").read_bytes()
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        assert data == (tmp_path / "second").read_bytes()
+        assert ["configuration", "format", "version"] == list(header["__metadata__"])
+        assert sorted(header) == list(header)
+
     def test_the_file_says_in_json_what_it_holds(self, tmp_path: Path) -> None:
         """Other programs read it without this one."""
         write_weights(tmp_path / "w", drawn(TINY["hybrid"]))

@@ -12,7 +12,6 @@ from typing import Final, cast
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 
 from cai_conformance.goldens import strict_json
 from cai_conformance.interchange.configurations import Configuration, read_configuration, write_configuration
@@ -29,6 +28,7 @@ from cai_conformance.interchange.errors import (
 from cai_conformance.interchange.files import FilePath, read_file, write_file
 from cai_conformance.interchange.tensor_shapes import tensor_shapes
 from cai_reference.arithmetic import Array
+from cai_reference.checkpoints.saved.container import write_tensors
 from cai_reference.errors import CaiReferenceError
 from cai_reference.nets.conversion import Model
 from cai_reference.nets.conversion.to_decoder import undrawn
@@ -54,8 +54,7 @@ def write_weights(path: FilePath, model: Model) -> None:
         "version": VERSION,
         "configuration": write_configuration(model.configuration),
     }
-    tensors = {parameter.name: np.ascontiguousarray(parameter.value) for parameter in model.parameters}
-    write_file(path, save(tensors, metadata))
+    write_file(path, write_tensors({parameter.name: parameter.value for parameter in model.parameters}, metadata))
 
 
 def read_weights(path: FilePath) -> Model:
