@@ -23,6 +23,7 @@ COMMANDS = (
     ("trace",),
     ("verify",),
     ("diff",),
+    ("course",),
     ("published",),
     ("doctor",),
     ("golden",),

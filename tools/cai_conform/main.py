@@ -13,6 +13,7 @@ from cai_conform.commands import (
     catalogue,
     chat,
     compare,
+    course,
     doctor,
     generate,
     golden,
@@ -49,6 +50,7 @@ app.command("explain", rich_help_panel=JUDGING)(catalogue.explain)
 app.command("trace", rich_help_panel=JUDGING)(trace.trace)
 app.command("verify", rich_help_panel=JUDGING)(compare.verify)
 app.command("diff", rich_help_panel=JUDGING)(compare.diff)
+app.command("course", rich_help_panel=JUDGING)(course.course)
 app.add_typer(backends.app, name="backends", rich_help_panel=JUDGING)
 app.add_typer(golden.app, name="golden", rich_help_panel=FREEZING)
 app.add_typer(vectors.app, name="vectors", rich_help_panel=FREEZING)
