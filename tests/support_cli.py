@@ -7,14 +7,21 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from typer import testing
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import cai_conform
 import cai_conformance
 import cai_reference
 from cai_conform.main import app
+
+# The runner makes the tree of commands anew for every call, which takes longer than most commands do. It is always the
+# same tree, so it is made once.
+vars(testing)["_get_command"] = cache(get_command)
 
 
 @dataclass(frozen=True)
