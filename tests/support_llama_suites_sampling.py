@@ -1,6 +1,7 @@
-"""Second answers to the vector cases about sampling: plain loops over lists, written from the rules.
+"""Second answers to the vector cases about sampling and optimising: plain loops over lists, written from the rules.
 
-Sampling (course, chapter 36, with top-p and min-p behind top-k) and speculation by chance (Leviathan and others, 2023).
+Sampling (course, chapter 36, with top-p and min-p behind top-k), speculation by chance (Leviathan and others, 2023),
+and updates with one norm for all gradients (course, chapter 33).
 Nothing here uses the project's own packages or NumPy. The smallest distance of a draw from a border is kept, so that a
 test can say that no answer hangs on rounding.
 """
@@ -251,6 +252,42 @@ def _law(given: Input, _: Function) -> Found:
     return Found(ids=counts)
 
 
+def _update(given: Input, _: Function) -> Found:
+    """Clip by the global norm and step; the norm is largest · root, so that no square leaves the range."""
+    limit, beta1, beta2, epsilon, decay = (
+        double(given[name]) for name in ("maximum_norm", "beta1", "beta2", "epsilon", "weight_decay")
+    )
+    weights = {name: doubles(digits) for name, digits in given["weights"].items()}
+    first = {name: [0.0] * len(values) for name, values in weights.items()}
+    second = {name: [0.0] * len(values) for name, values in weights.items()}
+    norms, power1, power2 = [], 1.0, 1.0
+    for rate, spelled in zip(doubles(given["rates"]), given["gradients"], strict=True):
+        gradients = {name: doubles(digits) for name, digits in spelled.items()}
+        largest, squares = 0.0, 1.0
+        for size in (abs(value) for name in weights for value in gradients[name]):
+            if size == 0.0:
+                continue
+            if largest < size:
+                squares = 1.0 + squares * (largest / size) * (largest / size)
+                largest = size
+            else:
+                squares += (size / largest) * (size / largest)
+        root = math.sqrt(squares)
+        norms.append(largest * root)
+        factor = (limit / largest) / root if largest > limit / root else 1.0
+        power1, power2 = power1 * beta1, power2 * beta2
+        for name, values in weights.items():
+            shrinking = decay if name.endswith(".weight") else 0.0
+            for place, weight in enumerate(values):
+                gradient = gradients[name][place] * factor
+                m = beta1 * first[name][place] + (1.0 - beta1) * gradient
+                v = beta2 * second[name][place] + (1.0 - beta2) * (gradient * gradient)
+                first[name][place], second[name][place] = m, v
+                step = rate * ((m / (1.0 - power1)) / (math.sqrt(v / (1.0 - power2)) + epsilon))
+                values[place] = (weight - step) - (rate * shrinking) * weight
+    return Found(values=[*norms, *(value for values in weights.values() for value in values)])
+
+
 OPERATIONS: Mapping[str, Callable[[Input, Function], Found]] = {
     "sampling.distribution": _distribution,
     "sampling.kept": _kept,
@@ -260,4 +297,5 @@ OPERATIONS: Mapping[str, Callable[[Input, Function], Found]] = {
     "speculation.residual": _residual,
     "speculation.pass": _pass,
     "speculation.law": _law,
+    "course.update": _update,
 }

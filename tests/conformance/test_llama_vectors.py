@@ -27,7 +27,7 @@ from support_llama_suites import SIZES, WEIGHTS, described
 from support_llama_suites_sampling import sampled, speculated
 from support_vector_oracle import read_safetensors
 
-SUITES = tuple(suite for suite in SIZES if (locate() / suite).is_dir())
+SUITES = tuple(SIZES)
 FAR_START = 3000
 BLOCK = 4
 ARMS = ("full", "cached", "scripted", "self-draft")
@@ -73,9 +73,11 @@ def bits(row: list[float]) -> list[str]:
     return [struct.pack(">d", value).hex() for value in row]
 
 
-def named(*checks: str) -> list[tuple[str, str]]:
-    """Return suite and id of the cases of these checks."""
-    return [(suite, name) for suite in SUITES for name, case in cases_of(suite).items() if case["check"] in checks]
+def named(*operations: str) -> list[tuple[str, str]]:
+    """Return suite and id of the cases of these operations."""
+    return [
+        (suite, name) for suite in SUITES for name, case in cases_of(suite).items() if case["operation"] in operations
+    ]
 
 
 def sampled_ones(cases: list[tuple[str, str]], every: int) -> list[Any]:
@@ -85,7 +87,7 @@ def sampled_ones(cases: list[tuple[str, str]], every: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("suite", "name"), named("fwd.oracle"))
+@pytest.mark.parametrize(("suite", "name"), named("decoder.logits"))
 def test_the_oracle_gives_the_logits_of_a_forward_pass(suite: str, name: str) -> None:
     """Every double of the row, bit for bit."""
     case = cases_of(suite)[name]
@@ -94,7 +96,7 @@ def test_the_oracle_gives_the_logits_of_a_forward_pass(suite: str, name: str) ->
     assert case["expected"]["values"] == bits(rows_of(suite, tuple(given["ids"]), given["start"])[given["row"]])
 
 
-@pytest.mark.parametrize(("suite", "name"), named("kv.split"))
+@pytest.mark.parametrize(("suite", "name"), sampled_ones(named("decoder.session-logits"), 2))
 def test_the_oracle_gives_the_logits_of_a_session(suite: str, name: str) -> None:
     """The oracle knows no sessions: however the ids were cut, the last row is that of the whole sequence."""
     case = cases_of(suite)[name]
@@ -103,12 +105,10 @@ def test_the_oracle_gives_the_logits_of_a_session(suite: str, name: str) -> None
     assert case["expected"]["values"] == bits(rows_of(suite, tuple(given["ids"]), given["start"])[-1])
 
 
-@pytest.mark.parametrize(("suite", "name"), sampled_ones(named("gen.given", "smp.tie"), 4))
+@pytest.mark.parametrize(("suite", "name"), sampled_ones(named("decoder.generate"), 5))
 def test_the_oracle_generates_the_same_tokens(suite: str, name: str) -> None:
     """Each token is the lowest id with the largest logit behind all tokens before it, whatever the arm."""
     case = cases_of(suite)[name]
-    if case["operation"] != "decoder.generate":
-        pytest.skip("a case without a model, which another test answers")
     prompt, ids = case["input"]["prompt"], case["expected"]["ids"]
     assert case["input"]["new_tokens"] == len(ids)
     tied = case["check"] == "smp.tie"
@@ -118,7 +118,7 @@ def test_the_oracle_generates_the_same_tokens(suite: str, name: str) -> None:
     assert [2 if tied else 1] * len(ids) == [row.count(max(row)) for row in rows]
 
 
-@pytest.mark.parametrize(("suite", "name"), named("causal.flip", "kv.reach"))
+@pytest.mark.parametrize(("suite", "name"), named("decoder.moved"))
 def test_the_oracle_moves_the_same_rows(suite: str, name: str) -> None:
     """Those whose bits change with the token, which are those that see it through all layers."""
     case = cases_of(suite)[name]
@@ -135,12 +135,10 @@ def test_the_oracle_moves_the_same_rows(suite: str, name: str) -> None:
         assert moved[-1] < len(ids) - 1, "a row that is out of reach must be there to be seen"
 
 
-@pytest.mark.parametrize(("suite", "name"), sampled_ones(named("smp.seed"), 2))
+@pytest.mark.parametrize(("suite", "name"), sampled_ones(named("decoder.sample"), 3))
 def test_the_oracle_draws_the_same_tokens(suite: str, name: str) -> None:
     """Tokens and the generator's state behind them, by whatever arm; no draw is close to a border."""
     case = cases_of(suite)[name]
-    if case["operation"] != "decoder.sample":
-        pytest.skip("a case without a model, which another test answers")
     given, expected = case["input"], case["expected"]["ids"]
     after = after_of(suite, (*given["prompt"], *expected[:-2]))
     exp = strict_elementary().exp

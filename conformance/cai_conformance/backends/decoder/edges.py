@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from cai_conformance.backends.decoder.course_edges import COURSE_OPERATIONS
 from cai_conformance.backends.decoder.sampling_edges import SAMPLING_OPERATIONS
 from cai_conformance.backends.decoder.setting import DecoderSetting, Input, Operation
 from cai_conformance.vectors import Answer, VectorCase
@@ -89,4 +90,5 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "decoder.generate": _generate,
     "decoder.moved": _moved,
     **SAMPLING_OPERATIONS,
+    **COURSE_OPERATIONS,
 }

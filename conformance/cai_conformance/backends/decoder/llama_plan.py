@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from cai_conformance.backends.decoder import hugging_face
+from cai_conformance.backends.decoder.course_plan import CourseTraining
 from cai_conformance.backends.decoder.sizes import GOLDEN_SIZES, PUBLISHED_SIZES, Sizes
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
-from cai_conformance.trace.formatting import format_real
+from cai_conformance.trace.formatting import format_integers, format_real, format_reals
 from cai_reference.autograd import Parameter
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
@@ -22,6 +23,7 @@ from cai_reference.models.decoder_configuration import DraftConfiguration
 from cai_reference.models.llama import Llama
 from cai_reference.models.llama_configuration import LlamaConfiguration
 from cai_reference.splitmix import SplitMix64
+from cai_reference.training import AdamWConfiguration
 
 POSITIONS: Final = 4096
 """How many positions the models can be told; a sequence may start late, and is never longer than the context."""
@@ -52,6 +54,7 @@ class LlamaPhase:
         layout: which features of a head are turned together.
         frequencies: how the rotary frequencies are computed.
         norm: how the norms compute the inverse of the root.
+        selection: how the model is trained, where validation decides which one is kept; None for the common way.
     """
 
     suite: str
@@ -64,13 +67,13 @@ class LlamaPhase:
     layout: RopeLayout = RopeLayout.HALF_SPLIT
     frequencies: Frequencies = Frequencies.EXPONENTIAL
     norm: InverseForm = InverseForm.INVERSE_ROOT
+    selection: CourseTraining | None = None
 
     layers: ClassVar[int] = 2
     has_latent: ClassVar[bool] = False
     futures: ClassVar[bool] = False
     has_draft: ClassVar[bool] = False
     self_draft: ClassVar[bool] = True
-    selects: ClassVar[bool] = False
 
     @property
     def golden_sizes(self) -> Sizes:
@@ -163,8 +166,8 @@ class LlamaPhase:
             ("norm_eps", f"{self.epsilon:.6f}, inside the root"),
             ("tie", "tied" if self.tied else "untied"),
             ("adamw", "decoupled decay of matrices before the update, epsilon outside the root, running beta products"),
-            ("loss", "mean over real targets"),
-            ("padding", "id 0 on the right, never counted"),
+            ("loss", "mean over real targets" if self.selection is None else "mean over all targets of whole windows"),
+            ("padding", "id 0 on the right, never counted" if self.selection is None else "none"),
         )
 
     def model_fields(self, sizes: Sizes) -> Mapping[str, str]:
@@ -178,6 +181,17 @@ class LlamaPhase:
             "rope_base": format_real(self.rope_base),
             "norm_eps": format_real(self.epsilon, 9),
             "tied": "yes" if self.tied else "no",
+            **self._selection_fields(sizes),
+        }
+
+    def _selection_fields(self, sizes: Sizes) -> Mapping[str, str]:
+        if self.selection is None:
+            return {}
+        return {
+            "stride": str(self.selection.stride),
+            "evaluation_stride": str(self.selection.evaluation_stride),
+            "rates": format_reals(self.selection.rates),
+            "checkpoints": format_integers(self.selection.checkpoints(sizes.steps)),
         }
 
     def draft_fields(self, parameters: int, weights: int) -> Mapping[str, str]:
@@ -186,6 +200,21 @@ class LlamaPhase:
 
 
 LLAMA_SIZES: Final = replace(GOLDEN_SIZES, width=32, heads=4)
+
+COURSE_TRAINING: Final = CourseTraining((0.04, 0.025, 0.015, 0.008), stride=240, evaluation_stride=240, measured=6)
+"""The rates of chapter 33, for more than its eight updates. So wide a stride takes the first window of each story."""
+
+COURSE_SIZES: Final = replace(
+    LLAMA_SIZES,
+    stories=16,
+    validation_every=4,
+    evaluation_stories=6,
+    batch=3,
+    steps=48,
+    optimizer=AdamWConfiguration(COURSE_TRAINING.rates[0], 0.9, 0.999, 1e-8, 0.01),
+    clip=0.8,
+)
+"""So few stories that the validation loss rises again, and a limit that some updates keep and others do not."""
 
 LLAMA_PHASES: Final = (
     LlamaPhase("llama.dense", 500000.0, 1e-3, replace(LLAMA_SIZES, steps=52)),
@@ -198,5 +227,16 @@ LLAMA_PHASES: Final = (
         windowed=True,
         tied=True,
     ),
+    LlamaPhase(
+        "course.decoder",
+        10000.0,
+        1e-6,
+        COURSE_SIZES,
+        tied=True,
+        layout=RopeLayout.ADJACENT,
+        frequencies=Frequencies.NEAREST,
+        norm=InverseForm.EXPONENTIAL,
+        selection=COURSE_TRAINING,
+    ),
 )
-"""The models of engines."""
+"""The models of engines, and that of the course."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from cai_conformance.backends.decoder.course_plan import CourseTraining
 from cai_conformance.backends.decoder.sizes import Sizes
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
 from cai_reference.autograd import Parameter
@@ -71,8 +72,8 @@ class DecodePhase(Protocol):
         ...
 
     @property
-    def selects(self) -> bool:
-        """Whether the earliest smallest validation loss decides which model is kept."""
+    def selection(self) -> CourseTraining | None:
+        """How the model is trained, where its smallest validation loss decides which one is kept; None elsewhere."""
         ...
 
     @property

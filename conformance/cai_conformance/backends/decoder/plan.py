@@ -63,7 +63,7 @@ class Phase:
     draft: bool = False
     steps: int | None = None
 
-    selects: ClassVar[bool] = False
+    selection: ClassVar[None] = None
     weights_layout: ClassVar[WeightsLayout] = WeightsLayout.NATIVE
     obstacle: ClassVar[str] = "engines have no layers such as dynamic tanh and a slab that gates itself"
 

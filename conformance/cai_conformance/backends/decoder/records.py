@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cai_conformance.backends.decoder.experiment import DecodeExperiment
-from cai_conformance.backends.decoder.training import StepRecord
+from cai_conformance.backends.decoder.step_record import StepRecord
 from cai_conformance.trace.formatting import (
     format_bits,
     format_bits_list,
@@ -26,10 +26,7 @@ def trace_records(experiment: DecodeExperiment) -> tuple[Record, ...]:
         _config(experiment),
         _split(experiment),
         *_stages(experiment),
-        *(
-            _record("LOSS", step=str(step.step), train=format_real(step.train), validation=format_real(step.validation))
-            for step in experiment.trained.steps
-        ),
+        *map(_loss, experiment.trained.steps),
         _result(experiment),
         *_decodes(experiment),
         *_drafts(experiment),
@@ -98,7 +95,16 @@ def _printed(values: dict[str, int]) -> dict[str, str]:
 
 
 def _split(experiment: DecodeExperiment) -> Record:
-    data, context = experiment.data, experiment.sizes.context
+    data, context, course = experiment.data, experiment.sizes.context, experiment.trained.course
+    if course is not None:
+        return _record(
+            "SPLIT",
+            train_stories=str(len(data.train)),
+            validation_stories=str(len(data.validation)),
+            train_windows=str(len(course.epochs.updates.epoch.slots())),
+            validation_windows=str(len(course.epochs.validation.epoch.slots())),
+            batches=str(len(course.epochs.updates.plan)),
+        )
     return _record(
         "SPLIT",
         train_stories=str(len(data.train)),
@@ -128,14 +134,32 @@ def _stages(experiment: DecodeExperiment) -> Iterator[Record]:
         yield _record("STAGE", **fields, norm=format_real(stage.norm(experiment.arithmetic)))
 
 
+def _loss(step: StepRecord) -> Record:
+    update = {}
+    if step.update is not None:
+        update = {
+            "rate": format_real(step.update.rate),
+            "norm": format_real(step.update.norm),
+            "clipped": str(step.update.clipped),
+        }
+    return _record(
+        "LOSS", step=str(step.step), train=format_real(step.train), validation=format_real(step.validation), **update
+    )
+
+
 def _result(experiment: DecodeExperiment) -> Record:
     first, last = experiment.trained.steps[0], experiment.trained.steps[-1]
+    selected = {}
+    if experiment.trained.course is not None:
+        found = experiment.trained.course.selected
+        selected = {"selected_step": str(found.step), "selected_validation": format_real(found.validation)}
     return _record(
         "RESULT",
         step=str(last.step),
         initial_validation=format_real(first.validation),
         final_validation=format_real(last.validation),
         improvement=format_real(first.validation - last.validation),
+        **selected,
     )
 
 
@@ -220,11 +244,11 @@ def _proof(experiment: DecodeExperiment) -> Record:
 
 
 def _bits(step: StepRecord) -> Record:
+    digests = {"parameters": step.parameters, "moments": step.moments}
     return _record(
         "BITS",
         step=str(step.step),
-        parameters=step.parameters,
-        moments=step.moments,
+        **{name: digest for name, digest in digests.items() if digest is not None},
         train=format_bits(step.train),
         validation=format_bits(step.validation),
     )

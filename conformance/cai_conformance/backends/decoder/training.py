@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cai_conformance.backends.decoder.course_training import CourseRun, course_epochs, course_replay, train_course
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.sizes import Sizes
+from cai_conformance.backends.decoder.step_record import StepRecord
 from cai_conformance.errors import FixtureError
 from cai_conformance.stories import generate_stories, read_stories, split_stories
 from cai_reference import CaiReferenceError
@@ -43,23 +45,13 @@ class StoryData:
 
 
 @dataclass(frozen=True)
-class StepRecord:
-    """Losses in nats and digests after one step."""
-
-    step: int
-    train: float
-    validation: float
-    parameters: str
-    moments: str
-
-
-@dataclass(frozen=True)
 class Trained:
-    """A trained decoder, its draft where the phase has one, and the decoder's reported steps."""
+    """A trained decoder, its draft where the phase has one, the decoder's reported steps, and a run that selects."""
 
     model: DecoderStack
     draft: TokenShiftDraft | None
     steps: tuple[StepRecord, ...]
+    course: CourseRun | None = None
 
 
 def prepare(sizes: Sizes, stories: bytes) -> StoryData:
@@ -102,10 +94,14 @@ def train_models(phase: DecodePhase, sizes: Sizes, data: StoryData, arithmetic: 
     """Initialise and train the decoder, then the draft on the same batches.
 
     Raises:
-        FixtureError: stage Model or Training.
+        FixtureError: stage Windows or Training.
     """
     vocabulary = data.vocabulary(sizes)
     try:
+        if phase.selection is not None:
+            epochs = course_epochs(phase.selection, sizes, data.train, data.validation)
+            run = train_course(phase, phase.selection, sizes, epochs, vocabulary, arithmetic)
+            return Trained(run.model, None, run.steps, run)
         model = phase.initialized(sizes, vocabulary, SplitMix64(sizes.init_seed))
         steps = train_one(model, sizes, data, arithmetic)
         draft, configuration = None, phase.draft_configuration(sizes, vocabulary)
@@ -134,7 +130,11 @@ def train_one(model: StoryModel, sizes: Sizes, data: StoryData, arithmetic: Arit
 
 
 def first_steps_replay(phase: DecodePhase, sizes: Sizes, data: StoryData, arithmetic: Arithmetic, steps: int) -> bool:
-    """Take the first steps twice from scratch, and tell whether all parameters end with the same bits."""
+    """Take a few steps twice from scratch, and tell whether all parameters end with the same bits."""
+    if phase.selection is not None:
+        epochs = course_epochs(phase.selection, sizes, data.train, data.validation)
+        fewer = replace(sizes, steps=steps)
+        return course_replay(phase, phase.selection, fewer, epochs, data.vocabulary(sizes), arithmetic)
     digests: list[str] = []
     for _ in range(2):
         model = phase.initialized(sizes, data.vocabulary(sizes), SplitMix64(sizes.init_seed))

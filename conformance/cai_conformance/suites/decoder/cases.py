@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from cai_conformance.backends.decoder.llama_plan import LlamaPhase
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.sizes import Sizes
+from cai_conformance.suites.decoder.course_cases import course_cases
 from cai_conformance.suites.decoder.llama_cases import llama_cases
+from cai_conformance.suites.decoder.sampler_cases import sampler_cases
 from cai_conformance.vectors import Json, VectorCase
 from cai_reference.splitmix import SplitMix64, below
 
@@ -19,7 +21,8 @@ def decoder_cases(phase: DecodePhase, sizes: Sizes) -> tuple[VectorCase, ...]:
     """Return the cases of one suite, in the order in which they are answered."""
     prompt = _drawn_ids(sizes)
     more = llama_cases(phase, prompt) if isinstance(phase, LlamaPhase) else ()
-    return (*_forward(phase, sizes, prompt), *_sessions(prompt), *_generations(phase, prompt), *more)
+    course = (*sampler_cases(), *course_cases()) if phase.selection is not None else ()
+    return (*_forward(phase, sizes, prompt), *_sessions(prompt), *_generations(phase, prompt), *more, *course)
 
 
 def _drawn_ids(sizes: Sizes) -> list[Json]:

@@ -11,6 +11,7 @@ from cai_conformance.judges.decoder.arms import arms_equal, arms_stopped
 from cai_conformance.judges.decoder.caches import judge_caches
 from cai_conformance.judges.decoder.consistency import judge_decode_consistency, judge_decode_learning
 from cai_conformance.judges.decoder.counters import judge_counters, judge_identical_drafts, judge_self_draft
+from cai_conformance.judges.decoder.selection import judge_selection
 from cai_conformance.judges.decoder.witnesses import BUDGETS, CASES, judge_witnesses
 from cai_conformance.judges.golden import golden_bits, golden_records
 from cai_conformance.judges.grammar import judge_conventions, judge_grammar
@@ -34,12 +35,13 @@ TITLES: Final = {
     "cai.parallel-block": "attention and feed-forward layer in parallel",
     "llama.dense": "the model of engines, untied",
     "llama.gqa-window": "the model of engines with shared keys, a window and a tied head",
+    "course.decoder": "the model of the course",
 }
 
 
 def _checks(phase: DecodePhase) -> tuple[Check, ...]:
     """Return the checks of one suite, in the order of judging."""
-    return (*_trace_checks(), *_vector_checks(phase), *_training_checks(), *_arm_checks(phase), *_run_checks())
+    return (*_trace_checks(), *_vector_checks(phase), *_training_checks(phase), *_arm_checks(phase), *_run_checks())
 
 
 def _trace_checks() -> tuple[Check, ...]:
@@ -109,6 +111,36 @@ VECTOR_CHECKS: Final = (
         "seeded draws give the right tokens, and leave the generator in the right state",
         "Re-encoding, streaming and speculation by chance on given weights; no draw lies close to a border.",
     ),
+    (
+        "smp.law",
+        Level.I2,
+        "logits become the right probabilities",
+        "Temperature, top-k, top-p and min-p, in this order; one weight is 1, so that nothing overflows.",
+    ),
+    (
+        "smp.support",
+        Level.I2,
+        "temperature, top-k, top-p and min-p keep the right ids",
+        "Masses that are crossed, masses that are met exactly, and what each stage sees of the one before.",
+    ),
+    (
+        "smp.edge",
+        Level.I2,
+        "draws at the ends, a temperature of 0 and logits that are not finite are handled",
+        "A row that must be refused is answered by −1 and takes no draw.",
+    ),
+    (
+        "spec.law",
+        Level.I3,
+        "speculation by chance keeps the law of the target",
+        "Acceptance, residual, whole passes with given draws, and every outcome of one place over a grid of draws.",
+    ),
+    (
+        "opt.step",
+        Level.T2,
+        "three updates with clipping by one norm, scheduled rates and undecayed gains give the right weights",
+        "Epsilon and decay are large, so that a wrong place for either shows.",
+    ),
 )
 """Name, level, summary and explanation of each check over vector cases; a suite has those of which it has cases."""
 
@@ -133,7 +165,25 @@ def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
     )
 
 
-def _training_checks() -> tuple[Check, ...]:
+def _training_checks(phase: DecodePhase) -> tuple[Check, ...]:
+    checks = _common_training_checks()
+    if phase.selection is None:
+        return checks
+    return (
+        *checks,
+        Check(
+            "run.selection",
+            Level.T3,
+            "rates and clipping are as stated, and the earliest smallest validation loss was selected",
+            "Recounted from CONFIG and LOSS. The run has to have a smallest loss before its end, updates that were "
+            "clipped and others that were not, and batches that were taken twice.",
+            judge_selection,
+            requires=("trace.format",),
+        ),
+    )
+
+
+def _common_training_checks() -> tuple[Check, ...]:
     return (
         Check(
             "data.split",

@@ -26,7 +26,9 @@ CAI_SUITES: Final = (
 
 LLAMA_SUITES: Final = ("llama.dense", "llama.gqa-window")
 
-SUITES: Final = (*CAI_SUITES, *LLAMA_SUITES)
+COURSE_SUITE: Final = "course.decoder"
+
+SUITES: Final = (*CAI_SUITES, *LLAMA_SUITES, COURSE_SUITE)
 
 _INTEGER, _INTEGERS = FieldType.INTEGER, FieldType.INTEGERS
 _REAL, _STRING, _WORD = FieldType.REAL6, FieldType.STRING, FieldType.WORD
@@ -71,12 +73,21 @@ CAI_CONFIG = config_rule(
     ("draft_parameters", "draft_weights"),
 )
 
-LLAMA_CONFIG = config_rule(
+_LLAMA: Final = (
+    *_integers("key_value_heads", "head_width", "window", "positions"),
+    *_reals("rope_base"),
+    FieldRule("norm_eps", FieldType.REAL9),
+    _words("tied", "yes", "no"),
+)
+
+LLAMA_CONFIG = config_rule(_LLAMA)
+
+COURSE_CONFIG = config_rule(
     (
-        *_integers("key_value_heads", "head_width", "window", "positions"),
-        *_reals("rope_base"),
-        FieldRule("norm_eps", FieldType.REAL9),
-        _words("tied", "yes", "no"),
+        *_LLAMA,
+        *_integers("stride", "evaluation_stride"),
+        FieldRule("rates", FieldType.REALS6),
+        FieldRule("checkpoints", _INTEGERS),
     )
 )
 
@@ -99,20 +110,23 @@ STAGE = RecordRule(
     ascending=True,
 )
 
-LOSS = RecordRule(
-    "LOSS",
-    (
-        FieldRule("step", _INTEGER),
-        FieldRule("train", _REAL, exact=Exact("BITS", "train", same=(("step", "step"),))),
-        FieldRule("validation", _REAL, exact=Exact("BITS", "validation", same=(("step", "step"),))),
-    ),
-    maximum=None,
-    ascending=True,
+_LOSSES: Final = (
+    FieldRule("step", _INTEGER),
+    FieldRule("train", _REAL, exact=Exact("BITS", "train", same=(("step", "step"),))),
+    FieldRule("validation", _REAL, exact=Exact("BITS", "validation", same=(("step", "step"),))),
 )
 
-RESULT = RecordRule(
-    "RESULT", (FieldRule("step", _INTEGER), *_reals("initial_validation", "final_validation", "improvement"))
+LOSS = RecordRule("LOSS", _LOSSES, maximum=None, ascending=True)
+
+COURSE_LOSS = RecordRule(
+    "LOSS", (*_LOSSES, *_reals("rate", "norm"), *_integers("clipped")), maximum=None, ascending=True
 )
+
+_RESULTS: Final = (*_integers("step"), *_reals("initial_validation", "final_validation", "improvement"))
+
+RESULT = RecordRule("RESULT", _RESULTS)
+
+COURSE_RESULT = RecordRule("RESULT", (*_RESULTS, *_integers("selected_step"), *_reals("selected_validation")))
 
 DECODE = RecordRule(
     "DECODE",
@@ -174,19 +188,27 @@ PROOF = RecordRule(
     ),
 )
 
-BITS = RecordRule(
-    "BITS",
-    (
-        FieldRule("step", _INTEGER),
-        FieldRule("parameters", FieldType.SHA256),
-        FieldRule("moments", FieldType.SHA256),
-        FieldRule("train", FieldType.BITS, required=False),
-        FieldRule("validation", FieldType.BITS, required=False),
-    ),
-    minimum=0,
-    maximum=None,
-    ascending=True,
-)
+
+def _bits_rule(*, every_state: bool) -> RecordRule:
+    """Return the rule of BITS; digests may be missing where a run keeps only some of its states."""
+    return RecordRule(
+        "BITS",
+        (
+            FieldRule("step", _INTEGER),
+            FieldRule("parameters", FieldType.SHA256, required=every_state),
+            FieldRule("moments", FieldType.SHA256, required=every_state),
+            FieldRule("train", FieldType.BITS, required=False),
+            FieldRule("validation", FieldType.BITS, required=False),
+        ),
+        minimum=0,
+        maximum=None,
+        ascending=True,
+    )
+
+
+BITS = _bits_rule(every_state=True)
+
+COURSE_BITS = _bits_rule(every_state=False)
 
 SAMPLE = RecordRule(
     "SAMPLE",
@@ -200,15 +222,24 @@ SAMPLE = RecordRule(
     maximum=None,
 )
 
-_BEHIND_CONFIG: Final = (SPLIT, STAGE, LOSS, RESULT, DECODE, DRAFT, CACHE, GENERATE, PROOF, BITS)
+_MIDDLE: Final = (DECODE, DRAFT, CACHE, GENERATE, PROOF)
 
 
-def _grammar(suite: str, config: RecordRule) -> Grammar:
-    body = (CONVENTION, config, *_BEHIND_CONFIG)
+def _grammar(suite: str, *body: RecordRule) -> Grammar:
     return Grammar(suite, {"golden": body, "published": body, "foreign": body, "edges": (CONVENTION, SAMPLE)})
 
 
+def _usual(suite: str, config: RecordRule) -> Grammar:
+    return _grammar(suite, CONVENTION, config, SPLIT, STAGE, LOSS, RESULT, *_MIDDLE, BITS)
+
+
 DECODER_GRAMMARS: Final = (
-    *(_grammar(suite, CAI_CONFIG) for suite in CAI_SUITES),
-    *(_grammar(suite, LLAMA_CONFIG) for suite in LLAMA_SUITES),
+    *(_usual(suite, CAI_CONFIG) for suite in CAI_SUITES),
+    *(_usual(suite, LLAMA_CONFIG) for suite in LLAMA_SUITES),
+    _grammar(
+        COURSE_SUITE,
+        *(CONVENTION, COURSE_CONFIG, SPLIT, STAGE, COURSE_LOSS, COURSE_RESULT),
+        *_MIDDLE,
+        COURSE_BITS,
+    ),
 )
