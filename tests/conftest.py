@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,11 @@ from cai_conformance.goldens import GoldenStore, locate, refusals
 from golden_extension import golden_extension
 
 # The same examples in every run, however slow the machine and however many workers share it.
-settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=40
+)
+# As many as hypothesis tries by itself, where there is time for them: in CI and with `--exhaustive`.
+settings.register_profile("thorough", settings.get_profile("house"), max_examples=100)
 settings.load_profile("house")
 
 
@@ -37,6 +44,17 @@ def updates_goldens(config: pytest.Config) -> bool:
     return any(config.getoption(name, default=False) for name in ("update_snapshots", "update_new_snapshots_only"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: nearly all of it stays, and looking takes a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is marked `exhaustive`, unless it was asked for or goldens are to be changed."""
     if config.getoption("exhaustive") or updates_goldens(config):
@@ -49,6 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse an update under CI or without a reason before any test runs."""
+    settings.load_profile("thorough" if os.environ.get("CI") or config.getoption("exhaustive") else "house")
     config.addinivalue_line("markers", "exhaustive: runs with --exhaustive only; a sample of its kind always runs")
     if not updates_goldens(config):
         return

@@ -11,8 +11,9 @@ import pytest
 from cai_conformance.backends.decoder import experiment
 from cai_conformance.backends.decoder.arms import Bench
 from cai_conformance.backends.decoder.experiment import DecodeExperiment
-from cai_conformance.backends.decoder.plan import GOLDEN_SIZES, Phase, Sizes
-from cai_reference.arithmetic import named
+from cai_conformance.backends.decoder.plan import GOLDEN_SIZES, Phase, Sizes, phase_of
+from cai_conformance.backends.decoder.training import Trained, prepare, train_models
+from cai_reference.arithmetic import STRICT, named
 
 TINY: Final = replace(
     GOLDEN_SIZES,
@@ -58,7 +59,13 @@ def _run(suite: str, arithmetic: str) -> DecodeExperiment:
         return experiment.run_decode_experiment(suite, "golden", 0, b"", named(arithmetic))
 
 
+@cache
+def trained(suite: str) -> Trained:
+    """Train the models of a suite at the tiny size, once a process."""
+    return train_models(phase_of(suite), TINY, prepare(TINY, b""), STRICT)
+
+
 def bench_of(suite: str) -> Bench:
     """Return the bench of a tiny experiment."""
-    ran = tiny(suite)
-    return Bench(ran.phase, ran.sizes, ran.trained.model, ran.trained.draft, ran.arithmetic)
+    models = trained(suite)
+    return Bench(phase_of(suite), TINY, models.model, models.draft, STRICT)

@@ -297,6 +297,7 @@ class TestRegistry:
         assert caught.value.known.endswith("broken, works")
 
 
+@pytest.mark.exhaustive
 def test_a_fresh_interpreter_finds_the_packages_from_anywhere(tmp_path: Path) -> None:
     """The worker needs no installation beside it: the replay names the source roots."""
     request = question_of("edges").request

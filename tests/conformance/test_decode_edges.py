@@ -16,15 +16,21 @@ from cai_conformance.trace.records import Envelope
 from cai_conformance.vectors import read_vectors
 from cai_conformance.verdicts import Outcome
 from support_decode_given import read_tensors
-from support_decode_tiny import tiny, tiny_sizes
+from support_decode_tiny import tiny_sizes, trained
 from support_decode_traces import golden_of, question_about, verdicts_on
 
 VECTOR_CHECKS = {"fwd.oracle", "kv.split", "gen.given", "smp.tie"}
 
 
-@pytest.mark.parametrize("suite", ["cai.multi-token", pytest.param("cai.hybrid", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "cai.kv-cache",
+        *(pytest.param(suite, marks=pytest.mark.exhaustive) for suite in ("cai.multi-token", "cai.hybrid")),
+    ],
+)
 def test_the_reference_answers_every_case(suite: str) -> None:
-    """Between them the two suites have all arms; each answer is the one right answer, in the order of the file."""
+    """Between them the last two suites have all arms; each answer is the one right answer, in the order of the file."""
     asked = question_about(suite)
     edges = ask(ReferenceBackend(), replace(asked.request, profile="edges"))
     verdicts = verdicts_on(suite, golden_of(suite), more={"edges": edges})
@@ -61,7 +67,7 @@ def test_weights_and_vectors_are_made_by_training(monkeypatch: pytest.MonkeyPatc
     suite = "cai.parallel-block"
     files = inputs.record_files(phase_of(suite))
     tensors = read_tensors(files.weights)
-    for parameter in tiny(suite).trained.model.parameters:
+    for parameter in trained(suite).model.parameters:
         exact = parameter.value.ravel().tolist()
         rounded = tensors.pop(parameter.name).values
         assert all(

@@ -167,7 +167,7 @@ def test_how_logits_agree(suite: str, arithmetic: str, arm: str, by: float, expe
 
 def test_an_arm_with_another_token_is_different() -> None:
     """One token of one arm is enough."""
-    ran = tiny("cai.kv-cache")
+    ran = tiny("cai.local-global")
     result = ran.of_arm("chunked")[0]
     ids = (*result.generation.ids[:-1], 7)
     other = with_arm(ran, "chunked", replace(result, generation=replace(result.generation, ids=ids)))
@@ -177,7 +177,7 @@ def test_an_arm_with_another_token_is_different() -> None:
 
 def test_a_cache_that_holds_more_than_it_allocated_is_wrong() -> None:
     """Live floats and slack have to fit."""
-    ran = tiny("cai.kv-cache")
+    ran = tiny("cai.local-global")
     count = ran.caches[0]
     small = replace(count, accounting=replace(count.accounting, allocated=1))
     assert not replace(ran, caches=(small, *ran.caches[1:])).caches_exact()
@@ -313,8 +313,8 @@ def test_examples_decide_the_number_of_updates(suite: str, profile: str, example
 def test_a_request_for_a_trace_runs_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records are those of the experiment."""
     monkeypatch.setattr(experiment, "sizes_for", tiny_sizes)
-    request = question_about("cai.parallel-block").request
-    assert trace_records(tiny("cai.parallel-block")) == answers.records_for(request, STRICT, ())
+    request = question_about("cai.local-global").request
+    assert trace_records(tiny("cai.local-global")) == answers.records_for(request, STRICT, ())
 
 
 def test_a_prompt_as_long_as_the_context_stops_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:

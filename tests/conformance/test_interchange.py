@@ -127,6 +127,7 @@ class TestSources:
         """Exactly these ten."""
         assert published_configuration(other) is None
 
+    @pytest.mark.exhaustive
     def test_a_published_net_starts_with_what_the_library_draws_from_the_seed(self) -> None:
         """At full size; another seed gives another net."""
         expected = initialize(layers_of(PUBLISHED["phase5draft"]), MersenneTwister(424242))

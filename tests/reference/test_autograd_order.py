@@ -74,14 +74,14 @@ def test_a_shared_value_is_swept_once() -> None:
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:
-    """Ten thousand operations in a row."""
+    """Three thousand operations in a row, three times as many as calls may be nested."""
     tape = Tape(STRICT)
     x = vector("x", 1.0)
     total: Variable = x
-    for _ in range(10_000):
+    for _ in range(3_000):
         total = add(tape, total, x)
     backward(total)
-    assert [10_001.0] == x.gradient.tolist()
+    assert [3_001.0] == x.gradient.tolist()
 
 
 def test_gathered_rows_add_up_in_row_major_order() -> None:

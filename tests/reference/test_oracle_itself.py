@@ -310,6 +310,7 @@ def test_published_run_is_reproduced_up_to_rounding() -> None:
     assert ([259, *[211] * 11], "limit") == greedy(run.parameters, (67, 118), 12, math.exp)
 
 
+@pytest.mark.exhaustive
 @needs_corpus
 @needs_libm
 def test_published_run_is_reproduced_in_every_bit() -> None:

@@ -91,6 +91,7 @@ def gradient_norms(steps: list[TrainingStep]) -> list[float]:
     return [float(LIBM.sum(abs(gradient))) for gradient in steps[1].gradients]
 
 
+@pytest.mark.exhaustive
 @needs_corpus
 @needs_c_library
 def test_every_published_digit_is_reproduced() -> None:

@@ -144,6 +144,7 @@ def test_caches_of_one_layer_at_the_published_size() -> None:
     assert [128, 128] == [floats_after(published(SsmSpec()), tokens) for tokens in (1, 48)]
 
 
+@pytest.mark.exhaustive
 def test_a_window_at_the_published_size() -> None:
     """All global against one local layer: 6144 … 98304 and 6144 … 52224; the local one stops at 3072."""
     table = {12: (6144, 6144), 24: (12288, 9216), 48: (24576, 15360), 192: (98304, 52224)}

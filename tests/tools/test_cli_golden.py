@@ -148,9 +148,8 @@ class TestAccept:
         assert 0 == invoke("golden", "status").code
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal here")
-    @pytest.mark.parametrize(
-        "share", [0.6, *(pytest.param(share, marks=pytest.mark.exhaustive) for share in (0.3, 1.0))]
-    )
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
     def test_kill_at_any_moment_leaves_a_whole_golden(self, folder: Path, share: float) -> None:
         """Files, manifest and ledger agree afterwards, before or after the change, and the next accept succeeds."""
         process = subprocess.Popen(

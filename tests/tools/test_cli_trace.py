@@ -35,13 +35,16 @@ def test_the_answers_to_vector_cases_are_a_trace_too() -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("arithmetic", ["libm", "strict", "fast"])
+@pytest.mark.parametrize(
+    "arithmetic", ["fast", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("libm", "strict"))]
+)
 def test_the_published_trace_is_reproduced_in_every_arithmetic(arithmetic: str) -> None:
     """No rounding is visible at six decimals."""
     expected = (COURSE / "diagram-trace.txt").read_bytes()
     assert expected == output_bytes(*PUBLISHED, "--arithmetic", arithmetic, "--view", "body")
 
 
+@pytest.mark.exhaustive
 @needs_corpus
 def test_the_published_report_is_reproduced() -> None:
     """What learners see."""

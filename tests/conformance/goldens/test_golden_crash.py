@@ -39,7 +39,7 @@ def whole_generation(store: GoldenStore, *suites: str) -> int:
     ("scenario", "generations"),
     [
         ("change", [1, 2]),
-        ("finish", [2]),
+        pytest.param("finish", [2], marks=pytest.mark.exhaustive),
         pytest.param("first", [0, 1], marks=pytest.mark.exhaustive),
         pytest.param("stale", [1, 2], marks=pytest.mark.exhaustive),
         pytest.param("overtake", [2, 3], marks=pytest.mark.exhaustive),
@@ -57,7 +57,7 @@ def test_kill_at_every_call(tmp_path: Path, scenario: str, generations: list[int
 
 
 @needs_kill
-@pytest.mark.parametrize("step", range(4))
+@pytest.mark.parametrize("step", [1, *(pytest.param(step, marks=pytest.mark.exhaustive) for step in (0, 2, 3))])
 def test_kill_at_random(store: GoldenStore, step: int) -> None:
     """A writer in full swing, killed from outside, leaves a whole generation and lets the next writer go on."""
     with start("write", str(store.root), "s.one", "s.two", "100000") as writer:
