@@ -15,6 +15,9 @@ from cai_conformance.errors import GoldenError
 from cai_conformance.goldens import GoldenStore, locate, refusals
 from golden_extension import golden_extension
 
+# Read when NumPy is imported, which is later. Workers share the processors already: a second thread of each would wait.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # The same examples in every run, however slow the machine and however many workers share it.
 settings.register_profile(
     "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=40
