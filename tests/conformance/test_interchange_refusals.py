@@ -22,6 +22,7 @@ from cai_conformance.interchange import (
     write_weights,
 )
 from cai_conformance.interchange.configurations import write_configuration
+from cai_conformance.interchange.files import read_file
 from cai_conformance.interchange.sources import load_source
 from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
 from cai_reference.models.decoder_configuration import DraftConfiguration
@@ -72,6 +73,14 @@ class TestWeightsFiles:
         """In the system's words."""
         path = str(tmp_path / "none")
         refused(InputUnreadable(path, "No such file or directory"), lambda: read_weights(path))
+
+    @pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/urandom"])
+    def test_a_device_that_does_not_end(self, device: str) -> None:
+        """It is not read for ever; one that ends is a file like others."""
+        if not Path(device).is_char_device():
+            pytest.skip(f"this system has no {device}")
+        refused(InputUnreadable(device, "it is a device, and does not end"), lambda: read_net(device))
+        assert b"" == read_file("/dev/null")
 
     @pytest.mark.parametrize("size", [0, 7, 8, 100, -1])
     def test_a_file_that_is_cut_off(self, size: int) -> None:

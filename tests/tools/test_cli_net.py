@@ -89,6 +89,13 @@ class TestVerify:
         assert "session rows" not in result.out
         assert 0 == invoke(*arguments, "--tolerance-rows", "0.01").code
 
+    @pytest.mark.parametrize("tolerance", ["inf", "nan", "-1"])
+    def test_a_tolerance_that_everything_passes_is_refused(self, net: Path, tolerance: str) -> None:
+        """Values that are missing are infinitely far off."""
+        result = invoke("net", "verify", net, net, "--tolerance-rows", tolerance)
+        assert (2, "") == (result.code, result.out)
+        assert "--tolerance-rows" in result.err
+
     def test_files_that_cannot_be_used(self, tmp_path: Path, net: Path) -> None:
         """A sample that is none, a net that is none, an arithmetic that is none."""
         sample = tmp_path / "a.json"
@@ -124,6 +131,16 @@ class TestDecode:
         assert "3 tokens, then 3 new ones" in lines[1]
         assert lines[-1].endswith("have the tokens of the full one: they agree.")
         assert 80 >= max(map(len, lines))
+
+    def test_a_block_larger_than_the_context_is_as_large(self, net: Path, vocabulary: Path) -> None:
+        """No draft guesses further; the counters are those of the largest block that makes sense."""
+        runs = []
+        for block in (12, 10**15):
+            options = ("--vocabulary", vocabulary, "--prompt", "the fox", "--block", block, "--draft", net)
+            result = invoke("net", "decode", net, *options)
+            assert 0 == result.code
+            runs.append([{**each, "ms_per_token": 0} for each in objects(result)])
+        assert runs[0] == runs[1]
 
     def test_what_cannot_be_decoded(self, net: Path, vocabulary: Path, tmp_path: Path) -> None:
         """Prompts without tokens or with too many, a vocabulary of another net, numbers below one."""
@@ -181,6 +198,18 @@ class TestImportAndExport:
         assert "it exists already" in refused(invoke("net", "import", net, "--output", tmp_path / "link"))
         assert 0 == invoke("net", "import", net, "--output", taken, "--force").code
         assert 8 == read_weights(taken).configuration.width
+
+    def test_a_source_is_never_replaced_by_what_is_made_of_it(self, net: Path, tmp_path: Path) -> None:
+        """Not even with --force, and not through a link either."""
+        weights = tmp_path / "a.safetensors"
+        assert 0 == invoke("net", "import", net, "--output", weights).code
+        for command, source in (("import", net), ("export", weights)):
+            link, before = tmp_path / f"{command}.link", source.read_bytes()
+            link.symlink_to(source)
+            for output in (source, link):
+                result = invoke("net", command, source, "--output", output, "--force")
+                assert "it is the file that is read, which would be lost" in refused(result)
+            assert before == source.read_bytes()
 
     def test_what_cannot_be_converted(self, tmp_path: Path) -> None:
         """A net of another family, a source that is none, a folder that is not there."""

@@ -75,6 +75,15 @@ class TestFit:
         assert 0 == invoke(*arguments, "--force").code
         assert ENTRIES != vocabulary.read_bytes()
 
+    def test_the_text_itself_is_never_replaced(self, text: Path, tmp_path: Path) -> None:
+        """Not even with --force, and not through a link either."""
+        link = tmp_path / "link.txt"
+        link.symlink_to(text)
+        for output in (text, link):
+            result = invoke("tokenizer", "fit", text, "--size", 140, "--output", output, "--force")
+            assert "it is the file that is read, which would be lost" in refused(result)
+        assert text.read_bytes() == TEXT
+
     def test_a_folder_that_is_not_there(self, tmp_path: Path, text: Path) -> None:
         """Told before the fit."""
         output = tmp_path / "none" / "v.txt"
@@ -101,7 +110,7 @@ class TestFit:
         """Nothing is written."""
         output = tmp_path / "v.txt"
         result = invoke("tokenizer", "fit", "-", "--size", 133, "--output", output, stdin=b"an\nan\x1ean\n")
-        assert "line 2 holds byte 30, which the library keeps for itself" == refused(result)
+        assert "'-' cannot be read: line 2 holds byte 30, which the library keeps for itself" == refused(result)
         assert not output.exists()
 
     @pytest.mark.parametrize("size", ["128", "0", "-3", "many"])

@@ -17,6 +17,7 @@ from cai_conformance.chatting.errors import PromptFillsContext, UnsuitableNet, U
 from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.files import FilePath, read_file
 from cai_conformance.interchange.nets import read_net
+from cai_conformance.nets.memory import check_run, check_session
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.errors import CaiReferenceError
 from cai_reference.legacy.generation import GenerationEnd, Step, StreamLimits, streamed, whole_context
@@ -116,12 +117,16 @@ class Writer:
         """Return the steps behind a prompt, one a token, up to a number of them or to the end of the context.
 
         Raises:
+            NetTooLarge: that takes too much memory.
             NetError, LegacySamplingError: from a step, if the net cannot be run or nothing can be chosen.
         """
         most = self.net.context if new_tokens is None else new_tokens
         if not self.streams:
+            check_run(self.net)
             return _limited(whole_context(self.net, self.arithmetic, ids, sampler), most)
-        session = NetSession(self.net, self.arithmetic, self.net.context, carries_shift=True)
+        room = min(self.net.context, len(ids) + most)
+        check_session(self.net, room)
+        session = NetSession(self.net, self.arithmetic, room, carries_shift=True)
         return streamed(session, ids, StreamLimits(most, self.net.context), sampler=sampler)
 
     def text_of(self, token: int) -> bytes:

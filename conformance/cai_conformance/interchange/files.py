@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.errors import OutputNotWritten
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
+FROM_A_DEVICE: Final = 1 << 20
+"""So many bytes are read from a device at most: some, such as /dev/zero, have no end."""
+
 
 def read_file(path: FilePath) -> bytes:
     """Return the bytes of a file.
 
     Raises:
-        InputUnreadable: the operating system refuses.
+        InputUnreadable: the operating system refuses, or it is a device that does not end.
     """
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+                return file.read()
+            data = file.read(FROM_A_DEVICE + 1)
     except (OSError, ValueError) as error:
         raise InputUnreadable(os.fspath(path), _words(error)) from error
+    if len(data) > FROM_A_DEVICE:
+        raise InputUnreadable(os.fspath(path), "it is a device, and does not end")
+    return data
+
+
+def check_output(path: FilePath, *, force: bool, source: FilePath | None = None) -> None:
+    """Refuse, before any work, a file that is there already, one that is being read, and a folder that is not.
+
+    Args:
+        path: where something is to be written.
+        force: whether a file that is there already may be replaced.
+        source: what it is made of, which is never replaced; None if that is no file.
+
+    Raises:
+        OutputNotWritten: for all three.
+    """
+    if os.path.lexists(path) and not force:
+        raise OutputNotWritten(os.fspath(path), "it exists already; --force replaces it")
+    if source is not None and _same(path, source):
+        raise OutputNotWritten(os.fspath(path), "it is the file that is read, which would be lost")
+    if not Path(path).absolute().parent.is_dir():
+        raise OutputNotWritten(os.fspath(path), "there is no such folder")
 
 
 def write_file(path: FilePath, data: bytes) -> None:
@@ -47,6 +77,14 @@ def write_file(path: FilePath, data: bytes) -> None:
             part.replace(target)
     except (OSError, ValueError, RuntimeError) as error:
         raise OutputNotWritten(os.fspath(path), _words(error)) from error
+
+
+def _same(path: FilePath, other: FilePath) -> bool:
+    """Whether two paths lead to one file."""
+    try:
+        return Path(path).samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def _words(error: Exception) -> str:

@@ -7,7 +7,7 @@ not to be: 8 bits round, eviction forgets, and the library's session forgets the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from cai_conformance.nets.arms import (
@@ -23,6 +23,7 @@ from cai_conformance.nets.arms import (
 from cai_conformance.nets.causality import look_ahead
 from cai_conformance.nets.errors import DraftDiffers, InvalidDecodeSetting
 from cai_conformance.nets.heads import Heads
+from cai_conformance.nets.memory import check_run
 from cai_conformance.nets.paths import (
     DecoderPath,
     DraftPath,
@@ -63,7 +64,7 @@ class DecodeSettings:
 
     Attributes:
         new_tokens: the budget of each prompt.
-        block: guesses a pass; a chunk of a prompt is a token more.
+        block: guesses a pass, as many as the context at most; a chunk of a prompt is a token more.
     """
 
     new_tokens: int = 40
@@ -110,6 +111,7 @@ class ArmList:
         skipped: those that it does not allow, with reasons.
 
     Raises:
+        NetTooLarge: running the net takes too much memory.
         NotALanguageModel: the net does not score the ids that it reads.
         DraftDiffers: the draft knows other ids, or its context is too short.
         NetError: a net cannot be made, or does not run.
@@ -124,11 +126,12 @@ class ArmList:
         draft: NetFile | None = None,
     ) -> None:
         self.net = Net.from_file(file)
+        check_run(self.net)
         self.heads = Heads.of(self.net)
         self.arms: list[Arm] = []
         self.skipped: list[SkippedArm] = []
         self._arithmetic = arithmetic
-        self._settings = settings
+        self._settings = replace(settings, block=min(settings.block, self.net.context))
         self._clock = clock
         self._budget = Budget(settings.new_tokens, self.net.context)
         self._draft = None if draft is None else self._fitting(Net.from_file(draft))
@@ -136,6 +139,7 @@ class ArmList:
         self._add_all()
 
     def _fitting(self, draft: Net) -> Net:
+        check_run(draft)
         known = Heads.of(draft).vocabulary
         if known != self.heads.vocabulary:
             raise DraftDiffers("ids", known, self.heads.vocabulary)

@@ -11,6 +11,7 @@
         ├── NetPromptTooLong         a prompt that leaves no room in the context
         ├── PromptIdTooLarge         a prompt with an id that the net does not know
         ├── VocabularyTooLarge       a vocabulary with more ids than the net knows
+        ├── NetTooLarge              a net that takes too much memory
         ├── DraftDiffers             a draft of another size than its target
         └── InvalidDecodeSetting     a budget or block below 1
 """
@@ -93,6 +94,16 @@ class VocabularyTooLarge(NetInputError):
     template: ClassVar[str] = "the vocabulary has {given} ids, the net knows {known}: it belongs to another net"
     given: int
     known: int
+
+
+@dataclass(eq=False)
+class NetTooLarge(NetInputError):
+    """A net with such a context would take more memory than anybody wants to spend on it, both in GiB."""
+
+    template: ClassVar[str] = "running a net with a context of {context:,} takes {needed:,} GiB, more than {most}"
+    context: int
+    needed: int
+    most: int
 
 
 @dataclass(eq=False)

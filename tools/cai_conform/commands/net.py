@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -68,8 +67,12 @@ Seed = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what did not pass, and the summary.")]
 
 
+LARGEST_TOLERANCE = 1e9
+
+
 def _tolerance(of: str) -> object:
-    return typer.Option(min=0.0, metavar="ERROR", help=f"The largest error of {of} that passes.")
+    # Infinity would let values pass that are missing.
+    return typer.Option(min=0.0, max=LARGEST_TOLERANCE, metavar="ERROR", help=f"The largest error of {of} that passes.")
 
 
 RowTolerance = Annotated[float, _tolerance("output probabilities")]
@@ -177,9 +180,10 @@ def decode(
 def import_net(file: NetPath, output_file: WeightsOutput, force: Force = False) -> None:
     """Turn a net into a weights file in binary64, if it is a decoder or draft of the family. Every value is kept."""
     from cai_conformance import interchange
+    from cai_conformance.interchange.files import check_output
     from cai_conformance.nets.outline import architecture_words
 
-    check_output(output_file, force=force)
+    check_output(output_file, force=force, source=file)
     model = interchange.import_net(interchange.read_net(file))
     interchange.write_weights(output_file, model)
     values = sum(parameter.value.size for parameter in model.parameters)
@@ -195,9 +199,10 @@ def export(source: Source, output_file: NetOutput, seed: Seed = 424242, force: F
     the library draws from the seed.
     """
     from cai_conformance.interchange import write_net
+    from cai_conformance.interchange.files import check_output
     from cai_conformance.nets.exchange import export_source, weight_count
 
-    check_output(output_file, force=force)
+    check_output(output_file, force=force, source=source)
     exported = export_source(source, seed)
     write_net(output_file, exported.net)
     print(f"{output_file}: {len(exported.net.specs)} layers, {weight_count(exported.net):,} weights")
@@ -209,20 +214,6 @@ def export(source: Source, output_file: NetOutput, seed: Seed = 424242, force: F
             f"{rounding.changed:,} of {rounding.values:,} values were rounded, "
             f"by {rounding.largest:.2e} at most ({rounding.parameter})"
         )
-
-
-def check_output(path: Path, *, force: bool) -> None:
-    """Refuse, before any work, a file that is there already, and a folder that is not.
-
-    Raises:
-        OutputNotWritten: for both.
-    """
-    from cai_conformance.interchange.errors import OutputNotWritten
-
-    if os.path.lexists(path) and not force:
-        raise OutputNotWritten(str(path), "it exists already; --force replaces it")
-    if not path.absolute().parent.is_dir():
-        raise OutputNotWritten(str(path), "there is no such folder")
 
 
 def as_table(chosen: NetFormat | None, console: Console) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,15 +44,20 @@ def fit(file: TextFile, size: Size, output: Output, seed: Seed = 0, force: Force
     An existing file is replaced only with --force.
     There are fewer tokens than asked for where merges make the same token, or where no pairs are left to merge.
     """
-    from cai_conformance.interchange.files import write_file
+    from cai_conformance.errors import InputUnreadable
+    from cai_conformance.interchange.files import check_output, write_file
     from cai_reference.legacy.mersenne import MersenneTwister
     from cai_reference.legacy.tokenizer import fit as fit_vocabulary
+    from cai_reference.legacy.tokenizer.errors import ReservedByte
     from cai_reference.legacy.tokenizer.vocabulary import SINGLE_BYTES
 
-    _check_output(output, force=force)
-    text = read_file(file)
+    check_output(output, force=force, source=None if file == STANDARD_INPUT else file)
+    text = _read(file)
     with progress(f"fitting {file}", size - SINGLE_BYTES) as move:
-        vocabulary = fit_vocabulary(text, size, MersenneTwister(seed), lambda: move(""))
+        try:
+            vocabulary = fit_vocabulary(text, size, MersenneTwister(seed), lambda: move(""))
+        except ReservedByte as error:
+            raise InputUnreadable(file, str(error)) from None
     write_file(output, vocabulary.format())
     tokens = len(vocabulary.entries)
     print(f"{output}: {tokens} token{'' if tokens == 1 else 's'}, {vocabulary.size} ids of at most {size}")
@@ -66,15 +70,21 @@ def encode(vocabulary: VocabularyFile, text: Text = None, file: TextSource = Non
     A line end at the end of a file or of standard input is not part of the text; any other is. With --rows, every line
     is a text of its own.
     """
+    from cai_conformance.errors import InputUnreadable
     from cai_reference.legacy.tokenizer import encode as encode_text
     from cai_reference.legacy.tokenizer import encode_lines, format_rows
+    from cai_reference.legacy.tokenizer.errors import ReservedByte
 
     tokens = _vocabulary(vocabulary)
     data = _text(text, file)
-    if rows:
-        found = encode_lines(tokens, data)
-    else:
-        found = (tuple(encode_text(tokens, data if text is not None else _without_last_line_end(data))),)
+    try:
+        if rows:
+            found = encode_lines(tokens, data)
+        else:
+            found = (tuple(encode_text(tokens, data if text is not None else _without_last_line_end(data))),)
+    except ReservedByte as error:
+        name = "the text" if text is not None else file or STANDARD_INPUT
+        raise InputUnreadable(name, str(error)) from None
     write_bytes(format_rows(found))
 
 
@@ -87,11 +97,7 @@ def decode(vocabulary: VocabularyFile, ids: Ids = None) -> None:
     from cai_reference.legacy.tokenizer import decode as decode_ids
 
     tokens = _vocabulary(vocabulary)
-    rows = (
-        _rows("the ids", os.fsencode(",".join(ids)) + b"\n")
-        if ids
-        else _rows(STANDARD_INPUT, read_file(STANDARD_INPUT))
-    )
+    rows = _rows("the ids", os.fsencode(",".join(ids)) + b"\n") if ids else _rows(STANDARD_INPUT, _read(STANDARD_INPUT))
     unknown = sum(token >= tokens.size for row in rows for token in row)
     end = b"" if ids else b"\n"
     write_bytes(b"".join(decode_ids(tokens, row) + end for row in rows))
@@ -100,14 +106,11 @@ def decode(vocabulary: VocabularyFile, ids: Ids = None) -> None:
         say(f"cai-conform: {beyond} not among the {tokens.size} of {vocabulary!r} and left out")
 
 
-def _check_output(path: str, *, force: bool) -> None:
-    """Refuse, before any work, a file that is there already, and a folder that is not."""
-    from cai_conformance.interchange.errors import OutputNotWritten
+def _read(path: str) -> bytes:
+    """Read a file or standard input."""
+    from cai_conformance.interchange import files
 
-    if os.path.lexists(path) and not force:
-        raise OutputNotWritten(path, "it exists already; --force replaces it")
-    if not Path(path).absolute().parent.is_dir():
-        raise OutputNotWritten(path, "there is no such folder")
+    return read_file(path) if path == STANDARD_INPUT else files.read_file(path)
 
 
 def _vocabulary(path: str) -> Vocabulary:
@@ -137,7 +140,7 @@ def _text(text: str | None, file: str | None) -> bytes:
     from cai_conformance.errors import InputUnreadable
 
     if text is None:
-        return read_file(STANDARD_INPUT if file is None else file)
+        return _read(STANDARD_INPUT if file is None else file)
     if file is not None:
         raise InputUnreadable(file, "a text is given beside the file; leave one of them out")
     return os.fsencode(text)
