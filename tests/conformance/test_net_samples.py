@@ -110,6 +110,11 @@ class TestDamage:
             ({"stories": [[1]], "runs": [RUN | {"final": "../a.nn"}]}, "is not the name of a file beside this one"),
             ({"stories": [[1]], "grad_file": ".."}, "is not the name of a file beside this one"),
             ({"plain": [STEP | {"token": "a"}]}, "plain[0].token is not a count"),
+            ({"plain": [STEP], "int8_kv": [STEP, 3]}, "int8_kv[1] is not an object"),
+            ({"plain": [STEP], "after_truncate_to_2": {}}, "after_truncate_to_2 is not a list"),
+            ({"forward": [], "config": {"ctx": "six"}}, "config.ctx is not a count"),
+            ({"forward": [], "config": {"vocab": True}}, "config.vocab is not a count"),
+            ({"decode": [{"prompt": [1], "library_streamed_eos_lt2": [2]}]}, "library_streamed_eos_lt2 does not begin"),
         ],
     )
     def test_a_wrong_value_is_named(self, value: object, problem: str) -> None:

@@ -9,18 +9,38 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cai_conformance.chatting import Writer
 from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange import read_net
 from cai_conformance.interchange.errors import UnreadableNet
+from cai_conformance.nets.arm_list import ArmList, DecodeSettings
 from cai_conformance.nets.comparing import Comparison
-from cai_conformance.nets.errors import NothingToVerify, SampleDamaged, StoriesMissing
+from cai_conformance.nets.errors import NetTooLarge, NothingToVerify, SampleDamaged, StoriesMissing
+from cai_conformance.nets.output_checks import no_clock
 from cai_conformance.nets.verifying import Tolerances, Verification, verify_net
 from cai_reference.arithmetic import FAST
+from cai_reference.legacy.sampling import LibraryGreedy
+from cai_reference.legacy.tokenizer import Vocabulary
 from cai_reference.nets.format import NetFile, format_net
 from cai_reference.nets.graph.net import Net
-from support_net_questions import CONTEXT, biases_shifted, cai_net, changed, edit, sample_folder, write
+from cai_reference.nets.structure import LayerSpec
+from support_net_questions import (
+    ATTENTION,
+    CONTEXT,
+    LATENT,
+    LOCAL,
+    biases_shifted,
+    cai_net,
+    changed,
+    decoder_net,
+    edit,
+    sample_folder,
+    with_spec,
+    write,
+)
 from support_nn_file import KINDS, SAMPLES, needs_samples
 
 COUNTS = "counts and sizes"
@@ -335,7 +355,7 @@ class TestNetsWithoutSamples:
     """Layers that the sample files do not have."""
 
     def test_a_net_that_cannot_be_streamed(self, tmp_path: Path) -> None:
-        """Its outputs alone are compared; here they were made by the same net, so that only the way is tested."""
+        """In the library's session every token is alone; values are by the same net, so that only the way is tested."""
         net = write(tmp_path / "cai.nn", cai_net())
         ids = [1 + position % 9 for position in range(CONTEXT)]
         rows = Net.from_file(cai_net()).run(FAST, [ids]).output[0].tolist()
@@ -343,8 +363,42 @@ class TestNetsWithoutSamples:
         sample.write_text(json.dumps({"kind": "cai", "forward": [{"input": ids, "output": rows}]}), encoding="utf-8")
         assert [FORWARD] == [each.quantity for each in verified(sample, net).comparisons]
         assert verified(sample, net).passed
-        edit(sample, lambda value: value.update(decode=[{"prompt": [1], "greedy_session": [1, 2]}]))
-        assert "needs the whole sequence" in failed(verified(sample, net))[SESSION]
+        alone = Net.from_file(cai_net())
+        fed = [1, 5]
+        session_rows = [alone.run(FAST, [[token]]).output[0, 0].tolist() for token in fed]
+        chosen = int(np.argmax(session_rows[-1]))
+        decode = {"prompt": fed, "greedy_session": [*fed, chosen], "session_rows": session_rows}
+        edit(sample, lambda value: value.update(decode=[decode]))
+        assert {} == failed(verified(sample, net))
+        edit(sample, lambda value: value["decode"][0]["session_rows"].reverse())
+        assert "prompt 0, row 0, channel" in failed(verified(sample, net))[ROWS]
+
+    def test_stated_sizes_are_those_of_the_layers(self, tmp_path: Path) -> None:
+        """Widths, heads, window and latent, each with its name; what the layers do not say is not asked."""
+        net = write(tmp_path / "a.nn", decoder_net(LOCAL, LATENT))
+        sizes = {"d_model": 8, "heads": 2, "ffn": 12, "window": 3, "latent": 4, "rope": 2, "blocks": 99}
+        sample = tmp_path / "a.json"
+        for wrong in (None, "d_model", "heads", "ffn", "window", "latent", "rope"):
+            stated = {name: size + (name == wrong) for name, size in sizes.items()}
+            sample.write_text(json.dumps({"forward": [], "config": stated}), encoding="utf-8")
+            assert (wrong is None) == verified(sample, net).passed, wrong
+
+    def test_a_context_that_nothing_bears_out_costs_no_memory(self, tmp_path: Path) -> None:
+        """It is refused before anything is run."""
+        net = decoder_net(ATTENTION)
+        first = net.specs[0]
+        huge = LayerSpec(first.kind, first.previous, (2**31 - 1, *first.integers[1:]), first.floats, first.listed)
+        path = write(tmp_path / "a.nn", with_spec(net, 0, huge))
+        sample = tmp_path / "a.json"
+        sample.write_text('{"decode": [{"prompt": [1], "greedy_full": [1, 2]}]}', encoding="utf-8")
+        with pytest.raises(NetTooLarge):
+            verified(sample, path)
+        with pytest.raises(NetTooLarge):
+            ArmList(read_net(path), FAST, DecodeSettings(), no_clock)
+        writer = Writer(Net.from_file(read_net(path)), Vocabulary(()), FAST)
+        assert 3 == len(list(writer.steps([1], 3, LibraryGreedy())))
+        with pytest.raises(NetTooLarge):
+            writer.steps([1], None, LibraryGreedy())
 
     def test_what_cannot_be_run_fails_with_its_reason(self, tmp_path: Path) -> None:
         """An id beyond the embedding."""

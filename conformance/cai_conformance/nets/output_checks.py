@@ -7,11 +7,15 @@ from typing import Final
 
 from cai_conformance.nets.arms import Budget, run_path
 from cai_conformance.nets.comparing import Comparison, Measure, Tally
-from cai_conformance.nets.paths import NetPath, PaddedPath, SessionPath, TwoTokenPath
+from cai_conformance.nets.paths import ForgetfulPath, NetPath, PaddedPath, SessionPath, TwoTokenPath
 from cai_conformance.nets.samples import DecodeCase, Ids, NetSample
-from cai_conformance.nets.structure import embedding_vocabulary, session_counts
+from cai_conformance.nets.structure import ATTENTION, EMBEDDING, SWIGLU, embedding_vocabulary, session_counts
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.errors import CaiReferenceError
+from cai_reference.models.decoder import Decoder
+from cai_reference.models.decoder_configuration import LatentSpec
+from cai_reference.nets.conversion import net_to_decoder
+from cai_reference.nets.graph.layers.attention import WHOLE_SEQUENCE
 from cai_reference.nets.graph.net import Net
 
 STREAM_END: Final = 2
@@ -39,12 +43,40 @@ def count_check(net: Net, sample: NetSample, source: str) -> Iterator[Comparison
         known.append(("the vocabulary", sample.sizes.get("vocab"), vocabulary))
         if depth % vocabulary == 0:
             known.append(("future tokens", sample.sizes.get("num_future") or None, depth // vocabulary))
+    known.extend((name, sample.sizes.get(key), found) for key, name, found in _stated_sizes(net))
     for name, expected, found in known:
         if expected is not None:
             tally.equal(expected, found, name)
     result = tally.result()
     if result.values:
         yield result
+
+
+def _stated_sizes(net: Net) -> Iterator[tuple[str, str, int]]:
+    """Yield the sizes that the layers of a net decide on: the name in a sample, the name in words, and the size."""
+    windows = [spec.integers[2] for spec in net.specs if spec.kind == ATTENTION]
+    inner = {shape.depth for spec, shape in zip(net.specs, net.shapes, strict=True) if spec.kind == SWIGLU}
+    for spec in net.specs:
+        if spec.kind == EMBEDDING:
+            yield "d_model", "the width", spec.integers[1]
+            break
+    if len(inner) == 1:
+        yield "ffn", "the width of the feed-forward layers", inner.pop()
+    if windows:
+        yield "window", "the window", max(windows)
+    try:
+        model = net_to_decoder(net.to_file())
+    except CaiReferenceError:
+        # Of another net, nobody knows what its heads are.
+        return
+    if not isinstance(model, Decoder):
+        return
+    if windows:
+        yield "heads", "attention heads", model.configuration.heads
+    for mixer in model.configuration.mixers:
+        if isinstance(mixer, LatentSpec):
+            yield "latent", "the width of the latent", mixer.latent
+            yield "rope", "the width of the rotary key", mixer.rope
 
 
 def forward_check(
@@ -74,9 +106,7 @@ def decode_checks(
 ) -> Iterator[Comparison]:
     """Compare decoded tokens, way by way, and the rows that came out of the session on the way."""
     yield from _tokens("tokens, full re-encode", net, sample, source, arithmetic, lambda case: case.greedy_full, _full)
-    yield from _tokens(
-        "tokens, session", net, sample, source, arithmetic, lambda case: case.greedy_session, SessionPath.open
-    )
+    yield from _tokens("tokens, session", net, sample, source, arithmetic, lambda case: case.greedy_session, _session)
     yield from _tokens(
         "tokens, streamed generator",
         net,
@@ -84,7 +114,7 @@ def decode_checks(
         source,
         arithmetic,
         lambda case: case.streamed,
-        SessionPath.open,
+        _session,
         STREAM_END,
     )
     yield from _tokens(
@@ -96,6 +126,13 @@ def decode_checks(
 
 def _full(net: Net, arithmetic: Arithmetic) -> NetPath:
     return PaddedPath(net, arithmetic)
+
+
+def _session(net: Net, arithmetic: Arithmetic) -> SessionPath | ForgetfulPath:
+    """Open what the library streams by: nothing is collected of layers that turn tokens into channels."""
+    if not any(session_counts(net.specs)) and any(isinstance(layer, WHOLE_SEQUENCE) for layer in net.layers):
+        return ForgetfulPath(net, arithmetic)
+    return SessionPath.open(net, arithmetic)
 
 
 def _incremental(net: Net, arithmetic: Arithmetic) -> NetPath:
@@ -148,7 +185,7 @@ def _session_rows(
             tally.missing(f"prompt {number}: {len(case.session_rows)} rows for {len(tokens)} tokens of the session")
             continue
         try:
-            path = SessionPath.open(net, arithmetic)
+            path = _session(net, arithmetic)
             for row, (token, expected) in enumerate(zip(tokens, case.session_rows, strict=False)):
                 found = path.feed([token])[-1][0]
                 tally.numbers(expected, found, _in_row(f"prompt {number}, row {row}"))

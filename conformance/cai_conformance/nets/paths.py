@@ -101,6 +101,32 @@ class TwoTokenPath:
         return self._heads.prediction(run_outputs(self._net, self._arithmetic, window), 1)
 
 
+class ForgetfulPath:
+    """Encodes every chunk by itself: what the library's session makes of a net of which it collects nothing."""
+
+    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
+        self.forwards = 0
+        self._net = net
+        self._arithmetic = arithmetic
+        self._heads = Heads.of(net)
+        self._fed = 0
+
+    def prefill(self, ids: Sequence[int]) -> None:
+        """Feed token after token."""
+        for token in ids:
+            self.feed([token])
+
+    def next(self, ids: Sequence[int]) -> Prediction:
+        """Feed what is new."""
+        return self._heads.prediction(self.feed(ids[self._fed :]), -1)
+
+    def feed(self, ids: Sequence[int]) -> tuple[Array, ...]:
+        """Return the outputs [tokens, depth] of all layers for these tokens alone."""
+        self.forwards += 1
+        self._fed += len(ids)
+        return run_outputs(self._net, self._arithmetic, ids)
+
+
 class SessionPath:
     """Streams a net through a session, a token a step; the prompt goes in by `chunk` tokens."""
 

@@ -8,6 +8,7 @@ whoever verifies can say that it was not looked at.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
@@ -186,6 +187,7 @@ def _recognised(found: strict_json.Object) -> Sample:
         return _gradient_sample(found)
     sequences = {name: value for name, value in found.items() if _is_sequence(value)}
     if sequences:
+        sequences |= {name: value for name, value in found.items() if EDGES.fullmatch(name)}
         return SessionEdgeSample(
             {name: _many(value, name, _edge_step) for name, value in sequences.items()},
             _unknown(found, {"net", *sequences}),
@@ -228,6 +230,8 @@ DRAFT_FIELDS: Final = {"net_incremental": "incremental", "width2": "width2"}
 
 
 def _case(fields: Mapping[str, str], unknown: list[str]) -> Callable[[object, str], DecodeCase]:
+    theirs = {ours: name for name, ours in fields.items()}
+
     def read(value: object, where: str) -> DecodeCase:
         case = _object(value, where)
         known = {ours: _ids(case[name], f"{where}.{name}") for name, ours in fields.items() if name in case}
@@ -238,7 +242,7 @@ def _case(fields: Mapping[str, str], unknown: list[str]) -> Callable[[object, st
             raise ValueError(f"{where}.prompt is empty")
         for name, ids in known.items():
             if ids[: len(prompt)] != prompt:
-                raise ValueError(f"{where}: {name} does not begin with the prompt")
+                raise ValueError(f"{where}.{theirs[name]} does not begin with the prompt")
         return DecodeCase(prompt, session_rows=rows, **known)
 
     return read
@@ -279,9 +283,17 @@ def _session(value: object, where: str) -> tuple[int, int, int]:
     return attentions, recurrences, rotary
 
 
+SIZES: Final = frozenset({"ctx", "vocab", "d_model", "heads", "ffn", "latent", "rope", "window", "num_future"})
+"""Sizes that are verified, where they are stated."""
+
+
 def _sizes(value: object) -> dict[str, int]:
     sizes = _object(value, "config")
-    return {name: strict_json.count(size, f"config.{name}") for name, size in sizes.items() if type(size) is int}
+    return {
+        name: strict_json.count(size, f"config.{name}")
+        for name, size in sizes.items()
+        if name in SIZES or type(size) is int
+    }
 
 
 # ── training ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -363,6 +375,13 @@ def _file_name(value: object, where: str) -> str:
 
 
 # ── session edges ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+EDGES: Final = re.compile(
+    "plain|int8_kv|evict_sink[0-9]+_window[0-9]+|overflow_maxcache[0-9]+"
+    "|pre_snapshot|after_snapshot_first|after_restore|pre_truncate|after_truncate_to_[0-9]+"
+)
+"""Names of sequences of steps that are verified; others are told by what they hold."""
 
 
 def _is_sequence(value: object) -> bool:

@@ -13,6 +13,7 @@ EMBEDDING: Final = "TNNetEmbedding"
 ATTENTION: Final = "TNNetScaledDotProductAttention"
 RECURRENCE: Final = "TNNetDiagonalSSM"
 ROTARY: Final = "TNNetRotaryEmbedding"
+SWIGLU: Final = "TNNetSwiGLU"
 SHIFT: Final = "TNNetTokenShift"
 CONCATENATION: Final = "TNNetDeepConcat"
 

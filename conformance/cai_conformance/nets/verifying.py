@@ -17,6 +17,7 @@ from cai_conformance.interchange.files import read_file
 from cai_conformance.interchange.nets import read_net
 from cai_conformance.nets.comparing import Comparison, Tally
 from cai_conformance.nets.errors import NothingToVerify, SampleDamaged, StoriesMissing
+from cai_conformance.nets.memory import check_run
 from cai_conformance.nets.output_checks import count_check, decode_checks, forward_check
 from cai_conformance.nets.samples import (
     GradientSample,
@@ -87,9 +88,11 @@ def verify_net(net: Path, sample: Path, tolerances: Tolerances, arithmetic: Arit
         InputUnreadable, UnreadableNet, SampleDamaged: a file cannot be used.
         StoriesMissing: gradients were given, and their stories do not lie beside them.
         NothingToVerify: the sample states nothing.
+        NetTooLarge: running the net takes too much memory.
         NetError: the net cannot be made.
     """
     work = _Work(read_net(net), sample, tolerances, arithmetic)
+    check_run(Net.from_file(work.file))
     # A second BLAS thread costs more than it saves on products as small as these.
     with threadpool_limits(1):
         comparisons = tuple(work.everything())
