@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from cai_conformance.bakeoff import BakeSettings, OutputFolder, PhaseReport
+from cai_conformance.bakeoff import BakeOff, BakeSettings, OutputFolder, PhaseReport
 from cai_conformance.bakeoff.counting import Bucket
 from cai_conformance.bakeoff.errors import InvalidBakeSetting, InvalidBudget, LimitsConflict, UnknownBakePhase
 from cai_conformance.bakeoff.figures import FigureList, step_figures
@@ -21,6 +21,7 @@ from cai_conformance.bakeoff.phases import PHASES, ArmName, chosen_phases
 from cai_conformance.bakeoff.publication import MEASURED, PUBLISHED
 from cai_conformance.bakeoff.screen import data_lines, phase_lines, summary_lines
 from cai_conformance.bakeoff.showdown import first_difference
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange import read_net
 from cai_conformance.interchange.errors import OutputNotWritten
 from cai_conformance.nets import arms
@@ -279,8 +280,20 @@ class TestWhatIsWritten:
     def test_a_folder_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
         """Before anything is trained."""
         (tmp_path / "run").write_text("", encoding="utf-8")
-        with pytest.raises(OutputNotWritten):
+        with pytest.raises(OutputNotWritten, match="something else than a folder"):
             bake(tmp_path / "run", "3")
+
+    def test_a_folder_belongs_to_one_run_at_a_time(self, tmp_path: Path) -> None:
+        """Another one is refused before anything of the first is replaced; afterwards the folder is free again."""
+        pytest.importorskip("fcntl")
+        first = BakeOff(settings(), DATA, OutputFolder(tmp_path), HandClock()).run(chosen_phases("3"))
+        next(first)
+        log = (tmp_path / "phase3.log").read_bytes()
+        with pytest.raises(OutputNotWritten, match="another run is writing there"):
+            bake(tmp_path, "3")
+        assert log == (tmp_path / "phase3.log").read_bytes()
+        first.close()
+        assert 1 == len(bake(tmp_path, "3").phases)
 
 
 class TestRefusals:
@@ -319,6 +332,14 @@ class TestRefusals:
             bake(tmp_path, "3", settings(prompts=("abcdefghijkl",)))
         with pytest.raises(PromptIdTooLarge):
             bake(tmp_path, "3", settings(prompts=("zebr\u00e4",)))
+
+    def test_prompts_are_bytes(self, tmp_path: Path) -> None:
+        """What is no UTF-8 is coded as it is, and what the tokenizer keeps for itself is refused with the prompt."""
+        with pytest.raises(PromptIdTooLarge) as caught:
+            bake(tmp_path, "3", settings(prompts=("\udcff",)))
+        assert (1, 0, 255) == (caught.value.number, caught.value.position, caught.value.token)
+        with pytest.raises(InputUnreadable, match="prompt 2"):
+            bake(tmp_path, "3", settings(prompts=("the", "\x1d")))
 
 
 class TestScreen:

@@ -1,6 +1,7 @@
 """The folder of a run: a net and a log a phase, and a summary of all that are done.
 
-Nets and the summary are written whole or not at all; a log grows line by line, so that it can be followed.
+Nets and the summary are written whole or not at all; a log grows line by line, so that it can be followed. Two runs at
+once would leave the nets of one beside the logs of the other, so that a folder belongs to one run at a time.
 """
 
 from __future__ import annotations
@@ -22,10 +23,20 @@ from cai_reference.nets.structure import LayerSpec
 
 
 class OutputFolder:
-    """A folder, made when something is written for the first time; files of earlier runs are replaced."""
+    """A folder, made when something is written for the first time; files of earlier runs are replaced.
+
+    From then on until it is released, no other run writes there, where the operating system can tell.
+    """
 
     def __init__(self, path: FilePath) -> None:
         self.path = Path(path)
+        self._descriptor: int | None = None
+
+    def release(self) -> None:
+        """Let other runs write there."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def net(self, number: int) -> Path:
         """Return where the net of a phase is."""
@@ -89,7 +100,39 @@ class OutputFolder:
         return found
 
     def _make(self) -> None:
+        """Make the folder, and keep other runs out of it.
+
+        Raises:
+            OutputNotWritten: the operating system refuses, there is something else, or another run is at it.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise OutputNotWritten(os.fspath(self.path), "there is something else than a folder") from error
         except OSError as error:
             raise OutputNotWritten(os.fspath(self.path), error.strerror or str(error)) from error
+        if self._descriptor is None:
+            self._descriptor = _held(self.path)
+
+
+def _held(folder: Path) -> int | None:
+    """Return a descriptor that holds the lock of a folder as long as it is open; None where there are no locks.
+
+    Raises:
+        OutputNotWritten: somebody else holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    descriptor = None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise OutputNotWritten(os.fspath(folder), "another run is writing there") from None
+        return None
+    return descriptor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from threadpoolctl import threadpool_limits
@@ -25,8 +25,9 @@ from cai_conformance.bakeoff.settings import BakeSettings, TrainerName
 from cai_conformance.bakeoff.showdown import Contestants, PromptResult, check_prompts, showdown
 from cai_conformance.bakeoff.trained import Course, Log, Trained
 from cai_conformance.bakeoff.verdicts import Verdict, decode_cost, grouped_convergence, hybrid_convergence, incomparable
+from cai_conformance.nets.texts import prompt_ids
 from cai_conformance.timing import Clock
-from cai_reference.legacy.tokenizer import decode, encode
+from cai_reference.legacy.tokenizer import decode
 from cai_reference.nets.conversion.from_decoder import build_net
 from cai_reference.nets.graph.net import Net
 
@@ -48,7 +49,7 @@ class BakeOff:
         tell: is told every line of every log.
 
     Raises:
-        EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: a prompt cannot be continued.
+        InputUnreadable, EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: a prompt cannot be continued.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class BakeOff:
         stopped: Callable[[], bool] = lambda: False,
         tell: Callable[[BakePhase, str], None] = lambda _phase, _line: None,
     ) -> None:
-        prompts = [encode(data.vocabulary, text.encode("utf-8")) for text in settings.prompts]
+        prompts = [prompt_ids(data.vocabulary, text, number) for number, text in enumerate(settings.prompts, 1)]
         check_prompts(prompts, settings.sizes.context, settings.vocabulary)
         self.reports: list[PhaseReport] = []
         self._settings = settings
@@ -69,23 +70,26 @@ class BakeOff:
         self._clock = clock
         self._stopped = stopped
         self._tell = tell
-        self._prompts = tuple(zip(settings.prompts, prompts, strict=True))
+        self._prompts = tuple(zip(map(_spelt, settings.prompts), prompts, strict=True))
 
-    def run(self, phases: Sequence[BakePhase]) -> Iterator[PhaseReport]:
+    def run(self, phases: Sequence[BakePhase]) -> Generator[PhaseReport, None, None]:
         """Run phases in order; the summary is written behind each.
 
         Raises:
             BakeOffError: phase 5 finds no net of phase 1.
-            OutputNotWritten: the operating system refuses.
+            OutputNotWritten: the operating system refuses, or another run is writing there.
             CaiReferenceError: a training diverged.
         """
-        for phase in phases:
-            if self._stopped():
-                return
-            with threadpool_limits(self._settings.threads):
-                self.reports.append(self._phase(phase))
-            self._folder.write_summary(run_object(self.report(len(phases))))
-            yield self.reports[-1]
+        try:
+            for phase in phases:
+                if self._stopped():
+                    return
+                with threadpool_limits(self._settings.threads):
+                    self.reports.append(self._phase(phase))
+                self._folder.write_summary(run_object(self.report(len(phases))))
+                yield self.reports[-1]
+        finally:
+            self._folder.release()
 
     def report(self, asked: int) -> RunReport:
         """Return what is done of so many phases."""
@@ -209,6 +213,11 @@ class BakeOff:
             f"phase {phase.number}, {phase.title}: {settings.trainer.value} training, {settings.box(phase)}, "
             f"seed {settings.seed}, {settings.arithmetic.identifier}, {len(data.rows)} rows of {data.source}"
         )
+
+
+def _spelt(prompt: str) -> str:
+    """Return a prompt as it is told: bytes of the command line that are no text are spelled as escapes."""
+    return prompt.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _decoded(report: PhaseReport) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -73,7 +74,10 @@ OutputPath = Annotated[
 ]
 ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 Threads = Annotated[
-    int, typer.Option("--threads", min=1, metavar="N", help="Threads of BLAS; more than 1 are slower as a rule.")
+    int,
+    typer.Option(
+        "--threads", min=1, metavar="N", help="Threads of BLAS, one a processor at most; more than 1 are slower."
+    ),
 ]
 Prompts = Annotated[
     list[str] | None,
@@ -130,7 +134,8 @@ def bakeoff(
         tuple(dict.fromkeys(prompts)) if prompts else defaults.PROMPTS,
         new_tokens,
         named(arithmetic),
-        threads,
+        # Threads that wait for each other's processor make a run several times as long.
+        min(threads, os.cpu_count() or 1),
         defaults.SIZES,
         defaults.SCHEDULE,
     )
