@@ -8,25 +8,48 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_conformance.course import CHAPTERS, Comparison, CourseCorpus, chapter_bytes, compared, find_chapter
+from cai_conformance.course import (
+    CHAPTERS,
+    Comparison,
+    CourseCorpus,
+    chapter_32,
+    chapter_37,
+    chapter_38,
+    chapter_bytes,
+    compared,
+    find_chapter,
+)
 from cai_conformance.course import small_decoder as small
 from cai_conformance.course.chapter_33 import selection_rejects_test
-from cai_conformance.course.errors import UnknownChapter
-from cai_conformance.course.records import Separator, fixed, fixed_list, record, trace_bytes, unsigned_list
+from cai_conformance.course.decoder_cache import CacheWork, DecoderCache, complete_prefix, complete_scores
+from cai_conformance.course.errors import CacheRefused, CorpusNeeded, Refusal, UnknownChapter
+from cai_conformance.course.layer_cache import LayerCache, PositionedAttention
+from cai_conformance.course.records import Separator, fixed, fixed_list, quoted, record, trace_bytes, unsigned_list
 from cai_conformance.course.watching import counted_evaluation, recorded_nodes, same_bits, watched_run
 from cai_conformance.errors import FixtureError
-from cai_reference.arithmetic import LIBM, STRICT, named
+from cai_reference.arithmetic import LIBM, STRICT, Arithmetic, Array, named
 from cai_reference.autograd import Parameter, Tape, add, backward, multiply
 from cai_reference.checkpoints.course import course_checksum
+from cai_reference.decoding.errors import TokenOutOfRange
+from cai_reference.layers.grouped_query_attention import GroupedQueryAttention
+from cai_reference.models.llama import Llama
+from cai_reference.splitmix import SplitMix64
 from cai_reference.training.selection import SelectionPlan
+from support_course import CORPUS, SPLITS, needs_corpus
 from support_course_fixtures import needs_published_functions
+from support_inputs import input_of
+from support_raising import raises
 
 PUBLISHED = {
     # chapter: bytes and SHA-256 of the course's own diagram-trace.txt
+    32: (2053, "2f8690228211e6ff6a5151ce9e88bc99834c6104e467539472bc5b5322f7082a"),
     33: (3000, "97b90e3e25963366ecd2edd7290436ba05bc8023d414191ef685f2fc9f7f4b12"),
     34: (1152, "6b1feff3d91df4c2c1ee0440c018afb68af7eb07e1571c5358f91db35c2af023"),
     36: (3629, "5e1590fcb8acde67429ddb59e11ca8c8e1c1a43f78267c772da80fb7a7065f08"),
+    37: (3091, "8f4d8921018a048c0058c236443436380e0d05dc5c8487244c4ea523c9507fab"),
+    38: (2020, "ce89d29fd448132514d171b7bd2201e6a385612224c75bb9c7eebcd6b0183e64"),
 }
+CAPSTONE = (2898, "5d48db48afaec8b1ff54083a640f5858fd6e59b7cac002dc8d0292922bc45d64")
 CHECKPOINT = (6330, 0x2B8B6097EAED6A91)
 ARITHMETICS = [pytest.param("libm/1", marks=needs_published_functions), "strict/1"]
 
@@ -34,6 +57,11 @@ ARITHMETICS = [pytest.param("libm/1", marks=needs_published_functions), "strict/
 def size_and_digest(data: bytes) -> tuple[int, str]:
     """Return what is pinned of a published trace."""
     return len(data), hashlib.sha256(data).hexdigest()
+
+
+def course_corpus() -> CourseCorpus:
+    """Return the corpus of the course."""
+    return CourseCorpus.of(CORPUS.read_bytes(), SPLITS.read_bytes())
 
 
 class TestPublishedBytes:
@@ -58,12 +86,37 @@ class TestPublishedBytes:
         data = chapter_bytes(find_chapter(35), STRICT)
         assert (6330, False) == (len(data), course_checksum(data) == CHECKPOINT[1])
 
+    @pytest.mark.exhaustive
+    @needs_corpus
+    @needs_published_functions
+    def test_the_capstone_is_as_published(self) -> None:
+        """From the course's corpus, with the C library; two trainings."""
+        data = chapter_bytes(find_chapter(39), LIBM, course_corpus())
+        assert CAPSTONE == size_and_digest(data)
+
+    @pytest.mark.exhaustive
+    @needs_corpus
+    @needs_published_functions
+    def test_the_capstone_differs_in_two_fields_in_defined_arithmetic(self) -> None:
+        """In the ninth decimal of the perplexity, and in the checksum of all bits."""
+        ours, libm = (
+            chapter_bytes(find_chapter(39), arithmetic, course_corpus()).decode().replace("\n", "|").split("|")
+            for arithmetic in (STRICT, LIBM)
+        )
+        differing = [one.partition("=")[0] for one, other in zip(ours, libm, strict=True) if one != other]
+        assert ["decoder_window_slot_perplexity", "checksum"] == differing
+
+    def test_the_capstone_needs_a_corpus(self) -> None:
+        """It has none of its own."""
+        with pytest.raises(CorpusNeeded):
+            chapter_bytes(find_chapter(39), STRICT)
+
     def test_chapters_are_found_by_number(self) -> None:
         """And what there is not is named with what there is."""
-        assert [33, 34, 35, 36] == list(CHAPTERS)
+        assert list(range(32, 40)) == list(CHAPTERS)
         with pytest.raises(UnknownChapter) as caught:
             find_chapter(31)
-        assert (31, "33, 34, 35, 36") == (caught.value.number, caught.value.known)
+        assert (31, "32, 33, 34, 35, 36, 37, 38, 39") == (caught.value.number, caught.value.known)
 
 
 class TestWatching:
@@ -120,6 +173,167 @@ class TestWatching:
         assert "replay_bitwise=true" in lines[-2]
 
 
+class TestDecoder:
+    """Chapter 32: flags that can come out otherwise."""
+
+    def test_a_wrong_gradient_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All of them a thousandth too large."""
+        right = chapter_32._gradients_of
+
+        def wrong(model: Llama, arithmetic: Arithmetic) -> dict[str, Array]:
+            return {name: gradient * 1.001 for name, gradient in right(model, arithmetic).items()}
+
+        monkeypatch.setattr(chapter_32, "_gradients_of", wrong)
+        (line,) = (one for one in chapter_32.trace(STRICT).decode().splitlines() if one.startswith("gradcheck"))
+        assert "passed=false stack_gradients=20/20" in line
+
+    def test_a_role_left_out_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The gradient of the head without that of the lookup."""
+        right = chapter_32._roles
+
+        def wrong(model: Llama, arithmetic: Arithmetic) -> tuple[Array, Array, Array]:
+            tied, lookup, head = right(model, arithmetic)
+            return tied, lookup * 0.0, head
+
+        monkeypatch.setattr(chapter_32, "_roles", wrong)
+        (line,) = (one for one in chapter_32.trace(STRICT).decode().splitlines() if one.startswith("tying"))
+        assert "gradient_roles=output decomposition_error=0.000000000000" not in line
+        assert "gradient_roles=output" in line
+
+    @pytest.mark.parametrize(
+        ("row", "expected"), [((1.0, 3.0, 3.0, 2.0), 2), ((-0.0, 0.0, -0.0), 1), ((0.0, 0.0, -1.0), 1)]
+    )
+    def test_the_last_maximum_is_predicted(self, row: tuple[float, ...], expected: int) -> None:
+        """With -0.0 below 0.0."""
+        assert expected == chapter_32._last_maximum(row)
+
+
+class TestLayerCache:
+    """One token a call, for one layer."""
+
+    def test_it_is_the_layer_over_the_whole_prefix_in_every_bit(self) -> None:
+        """Also for weights that were drawn."""
+        mixer = GroupedQueryAttention.initialize("a", 8, 2, 2, 4, chapter_37.ROPE, None, SplitMix64(5))
+        layer, rows = PositionedAttention(mixer, 6), np.linspace(-1.0, 1.0, 48).reshape(6, 8)
+        cache, weights = LayerCache(layer, 6, STRICT), []
+        for position in range(6):
+            step = cache.step(layer, rows[position : position + 1])
+            tape = Tape(STRICT, recording=False)
+            whole = mixer(
+                tape,
+                tape.constant(rows[None, : position + 1]),
+                observe=lambda name, value: weights.append(value.value) if name == "weights" else None,
+            )
+            assert whole.value[0, -1].tobytes() == step.output.tobytes()
+            assert weights[-1][0, :, -1].tobytes() == step.weights.tobytes()
+
+    def test_positions_end_before_the_capacity(self) -> None:
+        """Whichever is smaller."""
+        layer = replace(chapter_37.course_layer(), positions=2)
+        cache = LayerCache(layer, 4, STRICT)
+        for _ in range(2):
+            cache.step(layer, chapter_37.INPUT[:1])
+        with pytest.raises(CacheRefused) as caught:
+            cache.step(layer, chapter_37.INPUT[:1])
+        assert (Refusal.FULL, 2) == (caught.value.refusal, cache.length)
+
+    def test_a_cache_that_takes_anything_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With its checks taken out; a score that is not finite is refused by attention itself."""
+        monkeypatch.setattr(LayerCache, "_check", lambda *_: None)
+        (line,) = (one for one in chapter_37.trace(STRICT).decode().splitlines() if one.startswith("ERRORS"))
+        flags = dict(field.split("=") for field in line.split("|")[1:])
+        assert {"nonfinite_projection": "true"} == {name: flag for name, flag in flags.items() if flag == "true"}
+
+
+class TestDecoderCache:
+    """A prompt, then a token a call, for one model."""
+
+    @pytest.fixture
+    def model(self) -> Llama:
+        """Two layers, four positions."""
+        return Llama.initialize(chapter_38.MODEL, SplitMix64(38))
+
+    def test_it_is_the_whole_prefix_in_every_bit(self, model: Llama) -> None:
+        """After every token."""
+        cache = DecoderCache(model, STRICT)
+        rows = [cache.prefill(model, (3, 1)), cache.decode(model, 4), cache.decode(model, 0)]
+        for length, row in enumerate(rows, 2):
+            assert complete_prefix(model, (3, 1, 4, 0)[:length], STRICT).logits.tobytes() == row.tobytes()
+
+    def test_work_is_counted(self, model: Llama) -> None:
+        """Three tokens, two layers, two heads; whole prefixes compute masked scores, too."""
+        cache = DecoderCache(model, STRICT)
+        cache.prefill(model, (0, 1))
+        cache.decode(model, 2)
+        assert CacheWork(2, 1, 3 * 2, 3 * 2 * 3, 2 * 2 * (1 + 2 + 3)) == cache.work
+        assert 2 * 2 * 9 == complete_prefix(model, (0, 1, 2), STRICT).scores == complete_scores(chapter_38.MODEL, [3])
+
+    def test_weights_that_have_changed_are_refused(self, model: Llama) -> None:
+        """Cached keys would belong to other weights."""
+        cache = DecoderCache(model, STRICT)
+        cache.prefill(model, (0, 1))
+        model.table.assign(model.table.value * 2.0)
+        with pytest.raises(CacheRefused) as caught:
+            cache.decode(model, 2)
+        assert Refusal.CHANGED == caught.value.refusal
+
+    def test_a_prompt_that_fails_leaves_it_empty(self, model: Llama) -> None:
+        """The second id is none; nor does a prompt fit that is too long."""
+        cache = DecoderCache(model, STRICT)
+        with raises(TokenOutOfRange(0, 9, 5)):
+            cache.prefill(model, (0, 9))
+        assert (0, CacheWork()) == (cache.length, cache.work)
+        with pytest.raises(CacheRefused) as caught:
+            cache.prefill(model, (0,) * 5)
+        assert (Refusal.FULL, 0) == (caught.value.refusal, cache.length)
+
+    def test_a_cache_that_takes_any_model_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With the check taken out."""
+        monkeypatch.setattr(DecoderCache, "_check_model", lambda *_: None)
+        text = chapter_38.trace(STRICT).decode()
+        assert "rebuilt_model=false|changed_config=false|unchanged=false" in text
+
+    def test_a_cache_that_forgets_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A reset that allocates anew."""
+        monkeypatch.setattr(DecoderCache, "reset", lambda self: self.session.reset())
+        text = chapter_38.trace(STRICT).decode()
+        assert "RESET|before=3|after=0|allocation_reused=false|storage_unchanged=false|work_zeroed=false" in text
+
+
+class TestCapstone:
+    """Chapter 39 on another corpus, so that nothing in it is the course's."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        """The lines by kind, of three short documents; of the two SELECT lines the last."""
+        files = input_of(tmp_path_factory.mktemp("corpus"), ("the fox and the dog and the cat", "the dog", "a fox"))
+        corpus = CourseCorpus.of(files.corpus.read_bytes(), files.splits.read_bytes())
+        lines = chapter_bytes(find_chapter(39), STRICT, corpus).decode().splitlines()
+        return {line.partition("|")[0]: line for line in lines}
+
+    def test_the_corpus_is_read(self, records: dict[str, str]) -> None:
+        """Names and numbers of documents; merges of the training text only."""
+        assert "|train=1|validation=1|test=1|train_ids=a|validation_ids=b|test_ids=c" in records["DATA"]
+        assert "|learned=8|vocabulary=266|training_only=true|training_ids=a|" in records["TOKENIZER"]
+
+    def test_windows_follow_from_what_is_encoded(self, records: dict[str, str]) -> None:
+        """Four fewer than ids; sixteen are one update."""
+        encoded, windows = (
+            [int(one) for one in records[kind].partition(f"|{name}=")[2].split("|")[0].split(",")]
+            for kind, name in (("TOKENIZER", "encoded"), ("BATCHES", "windows"))
+        )
+        assert [one - 4 for one in encoded] == windows
+        assert 4 * windows[2] == int(records["TEST"].partition("|window_target_slots=")[2].split("|")[0])
+        assert f"|document_transition_occurrences={encoded[2] - 1}|" in records["TEST"]
+
+    def test_everything_repeats(self, records: dict[str, str]) -> None:
+        """Training, checkpoint, generation with the cache and without."""
+        assert "TRAINING|updates=32|seed=39|replay_bitwise=true" == records["TRAINING"]
+        assert 5 == records["CHECKPOINT"].count("=true")
+        assert records["GENERATE"].endswith("tokens_exact=true|decisions_bitwise=true|rng_exact=true")
+
+
 class TestRecords:
     """Lines and numbers."""
 
@@ -136,6 +350,19 @@ class TestRecords:
     def test_the_sign_of_zero(self) -> None:
         """It stays, unless a chapter takes it off; what is merely small keeps it."""
         assert ("-0.0", "[0.0,-0.0]") == (fixed(-0.0, 1), unsigned_list((-0.0, -1e-9), 1))
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("т  ", '"т  "'),
+            ('a"\\', '"a\\"\\\\"'),
+            ("\n\r\t\0", '"\\n\\r\\t\\0"'),
+            ("\x1b\u200b", '"\\u{1b}\\u{200b}"'),
+        ],
+    )
+    def test_quoted_text(self, text: str, expected: str) -> None:
+        """As Rust prints it for debugging."""
+        assert expected == quoted(text)
 
 
 class TestComparing:

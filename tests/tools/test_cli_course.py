@@ -120,6 +120,15 @@ class TestRefusing:
             ((31,), "there is no chapter 31 here, only "),
             ((35,), "chapter 35 is a file of bytes, which are not printed: --output says where they go"),
             ((34, "-a", "exact"), "unknown arithmetic 'exact'; known are "),
+            (
+                (39,),
+                "chapter 39 trains on the course's corpus, which is not part of this package; it needs --corpus and",
+            ),
+            (
+                (39, "--corpus", "c.json"),
+                "chapter 39 trains on the course's corpus, which is not part of this package; it",
+            ),
+            ((39, "--corpus", "/nowhere", "--splits", "/nowhere"), "'/nowhere' cannot be read: "),
             ((34, "--corpus", "c.json"), "chapter 34 reads no corpus: --corpus changes nothing"),
             ((34, "--splits", "s.json"), "chapter 34 reads no corpus: --splits changes nothing"),
         ],
@@ -129,6 +138,18 @@ class TestRefusing:
         result = invoke("course", *arguments)
         assert (2, "") == (result.code, result.out)
         assert result.sentences[0].removeprefix("cai-conform: ").startswith(sentence)
+
+    def test_what_is_missing_is_named_with_the_next_command(self) -> None:
+        """One of two files, and how both are given."""
+        lines = invoke("course", 39, "--corpus", "c.json").err.splitlines()
+        assert lines[0].endswith("it needs --splits")
+        assert "try: cai-conform course 39 --corpus tiny-bilingual-corpus.json --splits splits.json" == lines[1]
+
+    def test_a_corpus_that_is_none(self, tmp_path: Path) -> None:
+        """The stage is named."""
+        (tmp_path / "c.json").write_text("[]")
+        result = invoke("course", 39, "--corpus", tmp_path / "c.json", "--splits", tmp_path / "c.json")
+        assert (2, ["cai-conform: Corpus: the corpus has no documents"]) == (result.code, result.sentences)
 
     def test_nothing_is_computed_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A refusal does not take the time of a training."""

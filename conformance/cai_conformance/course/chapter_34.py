@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from cai_conformance.course import small_decoder as small
 from cai_conformance.course.chapter_33 import selection_rejects_test
 from cai_conformance.course.records import Record, Separator, fixed, joined, record, trace_bytes
-from cai_conformance.course.watching import counted_evaluation
+from cai_conformance.course.watching import counted_evaluation, stored
 from cai_reference.arithmetic import Arithmetic
-from cai_reference.autograd import Parameter, Tape
+from cai_reference.autograd import Tape
 from cai_reference.training.bigram import Bigram
 from cai_reference.training.final_errors import AlreadyEvaluated, ProvenanceMismatch
 from cai_reference.training.final_evaluation import (
@@ -38,11 +38,6 @@ SCOPE: Final = "fixed-fixture-regression"
 def trace(arithmetic: Arithmetic) -> bytes:
     """Return the trace."""
     return trace_bytes(Separator.BAR, _records(arithmetic))
-
-
-def stored(parameters: Sequence[Parameter]) -> tuple[list[bytes], list[bytes]]:
-    """Return the bits of values and gradients."""
-    return [one.value.tobytes() for one in parameters], [one.gradient.tobytes() for one in parameters]
 
 
 def closes(gate: FinalEvaluation, decoder: SelectedDecoder, baseline: Baseline, arithmetic: Arithmetic) -> bool:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from cai_conformance.course import chapter_33, chapter_34, chapter_36, small_decoder
+from cai_conformance.course import (
+    chapter_32,
+    chapter_33,
+    chapter_34,
+    chapter_36,
+    chapter_37,
+    chapter_38,
+    chapter_39,
+    small_decoder,
+)
 from cai_conformance.course.corpus import CourseCorpus
 from cai_conformance.course.errors import CorpusNeeded, UnknownChapter
 from cai_reference.arithmetic import Arithmetic
@@ -42,10 +51,14 @@ class Chapter:
 CHAPTERS: Final[Mapping[int, Chapter]] = {
     chapter.number: chapter
     for chapter in (
+        Chapter(32, "the decoder, stage by stage, with one table in two roles", chapter_32.trace),
         Chapter(33, "training, clipping, a schedule, selection by validation loss", chapter_33.trace),
         Chapter(34, "one evaluation on test windows, beside a bigram", chapter_34.trace),
         Chapter(35, "the checkpoint file of the selected model", small_decoder.checkpoint_bytes, is_text=False),
         Chapter(36, "temperature, top-k, draws, generation from the checkpoint", chapter_36.trace),
+        Chapter(37, "one attention layer with a cache", chapter_37.trace),
+        Chapter(38, "the whole model with a cache, generation from the checkpoint", chapter_38.trace),
+        Chapter(39, "from a corpus to a text, in one run", make_from=chapter_39.trace),
     )
 }
 

@@ -1,9 +1,8 @@
-"""The corpus of chapter 39: documents by role, the tokenizer that is trained on some of them, and their windows."""
+"""The corpus of chapter 39: documents by partition, the tokenizer that is trained on one of them, and windows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from cai_conformance.errors import FixtureError
 from cai_reference.errors import CaiReferenceError
@@ -54,27 +53,15 @@ class CourseCorpus:
         """Return the names of the documents of a partition."""
         return tuple(document.identifier for document in self.documents[role])
 
-    def encoded(self, role: str, tokenizer: BpeTokenizer) -> tuple[EncodedDocument, ...]:
-        """Return the ids of the documents of a partition, BOS and EOS included."""
-        return tuple(
+    def tokenizer(self, merges: int) -> BpeTokenizer:
+        """Return the tokenizer of the training documents; it may have fewer merges than asked for."""
+        texts = [document.text.encode() for document in self.documents["train"]]
+        return BpeTokenizer([merge.pair for merge in train(texts, merges)])
+
+    def epoch(self, role: str, tokenizer: BpeTokenizer, context: int) -> Epoch:
+        """Return the windows of the documents of a partition, BOS and EOS included."""
+        documents = tuple(
             EncodedDocument(one.identifier, role, tuple(tokenizer.encode_document(one.text)))
             for one in self.documents[role]
         )
-
-    def epoch(self, role: str, tokenizer: BpeTokenizer, context: int) -> Epoch:
-        """Return the windows of a partition."""
-        return Epoch(role, self.encoded(role, tokenizer), Windowing(context))
-
-
-@dataclass(frozen=True)
-class TrainedTokenizer:
-    """Byte-pair merges, and the documents that they were counted on."""
-
-    requested: int
-    documents: tuple[Document, ...]
-
-    @cached_property
-    def tokenizer(self) -> BpeTokenizer:
-        """The tokenizer; the merges may be fewer than requested."""
-        texts = [document.text.encode() for document in self.documents]
-        return BpeTokenizer([merge.pair for merge in train(texts, self.requested)])
+        return Epoch(role, documents, Windowing(context))

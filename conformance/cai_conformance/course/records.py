@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from cai_conformance.trace.formatting import format_real
 
 Value: TypeAlias = str | int
 """What a field holds: text that is ready, an integer, or a boolean."""
+
+ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+"""What a quoted text spells in another way; whatever else cannot be printed becomes a number."""
 
 
 class Separator(StrEnum):
@@ -82,6 +85,17 @@ def word(state: int) -> str:
 def hash_text(value: int) -> str:
     """Return an FNV-1a hash as `fnv1a64:` and sixteen hexadecimal digits."""
     return f"fnv1a64:{value:016x}"
+
+
+def quoted(text: str) -> str:
+    """Return text in quotation marks, escaped as Rust prints it for debugging."""
+    return f'"{"".join(_escaped(character) for character in text)}"'
+
+
+def _escaped(character: str) -> str:
+    if character in ESCAPES:
+        return ESCAPES[character]
+    return character if character.isprintable() else f"\\u{{{ord(character):x}}}"
 
 
 def _text(value: Value) -> str:

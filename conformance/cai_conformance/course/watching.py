@@ -145,6 +145,11 @@ def _cleared(model: Llama) -> bool:
     return not any(parameter.gradient.any() for parameter in model.parameters)
 
 
+def stored(parameters: Sequence[Parameter]) -> tuple[list[bytes], list[bytes]]:
+    """Return the bits of values and gradients."""
+    return [one.value.tobytes() for one in parameters], [one.gradient.tobytes() for one in parameters]
+
+
 def same_bits(one: Snapshot, other: Snapshot) -> bool:
     """Tell whether two states are equal in every bit: parameters, moments, powers, steps."""
     return _words(one) == _words(other)
