@@ -18,7 +18,7 @@ from cai_conformance.course.decoder_cache import (
     complete_scores,
 )
 from cai_conformance.course.errors import CacheRefused, Refusal
-from cai_conformance.course.generating import STOPS, PrefixPath, sampled
+from cai_conformance.course.generating import STOPS, PrefixPath, decisions, sampled
 from cai_conformance.course.records import (
     Record,
     Separator,
@@ -180,7 +180,7 @@ def _loaded(arithmetic: Arithmetic) -> Iterator[Record]:
         decode_tokens=cached.cache.work.decode_tokens,
         cached_scores=cached.cache.work.scores,
         complete_prefix_scores=complete_scores(sizes, whole.prefixes),
-        tokens_match=(found.choices, found.stop) == (other.choices, other.stop) and cached.prefixes == whole.prefixes,
+        tokens_match=decisions(found) == decisions(other) and cached.prefixes == whole.prefixes,
         rng_match=found.state == other.state,
     )
     ending = found.ids[0]
@@ -194,7 +194,7 @@ def _loaded(arithmetic: Arithmetic) -> Iterator[Record]:
         stop=STOPS[found.stop],
         final_cache=cached.cache.length,
         decode_tokens=cached.cache.work.decode_tokens,
-        tokens_match=(found.choices, found.stop) == (other.choices, other.stop),
+        tokens_match=decisions(found) == decisions(other),
         rng_match=found.state == other.state,
     )
 

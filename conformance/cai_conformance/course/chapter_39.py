@@ -11,7 +11,7 @@ from cai_conformance.course.capstone import Experiment, experiment, in_order, wr
 from cai_conformance.course.chapter_34 import SCOPE
 from cai_conformance.course.corpus import CourseCorpus
 from cai_conformance.course.decoder_cache import CachedPath, complete_scores
-from cai_conformance.course.generating import STOPS, PrefixPath, sampled
+from cai_conformance.course.generating import STOPS, PrefixPath, decisions, sampled
 from cai_conformance.course.records import (
     Record,
     Separator,
@@ -259,6 +259,6 @@ def _generation(made: Experiment, data: bytes, arithmetic: Arithmetic) -> Record
         rng_initial=word(loaded.generator),
         rng_final=word(found.state),
         tokens_exact=found.ids == other.ids,
-        decisions_bitwise=(found.choices, found.stop) == (other.choices, other.stop),
+        decisions_bitwise=decisions(found) == decisions(other),
         rng_exact=found.state == other.state,
     )

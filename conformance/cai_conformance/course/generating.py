@@ -38,6 +38,11 @@ class PrefixPath(ReencodingPath):
         return super().after(ids, newest)
 
 
+def decisions(generation: SampledGeneration) -> tuple[object, ...]:
+    """Return what two paths have to agree on: tokens, numbers drawn, intervals, and why it ended."""
+    return generation.stop, [(choice.token, choice.unit, choice.interval) for choice in generation.choices]
+
+
 def sampled(
     path: Path,
     sizes: LlamaConfiguration,
