@@ -100,7 +100,7 @@ class TestPublishedBytes:
     @needs_corpus
     @needs_published_functions
     def test_the_capstone_differs_in_two_fields_in_defined_arithmetic(self) -> None:
-        """In the ninth decimal of the perplexity, and in the checksum of all bits."""
+        """In the last decimals of the perplexity, and in the checksum of all bits."""
         ours, libm = (
             chapter_bytes(find_chapter(39), arithmetic, course_corpus()).decode().replace("\n", "|").split("|")
             for arithmetic in (STRICT, LIBM)
