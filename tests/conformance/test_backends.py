@@ -81,6 +81,7 @@ class TestReference:
         with pytest.raises(NotOffered, match=r"^reference does not offer cai\.unheard: the reference has no"):
             ReferenceBackend().trace(request)
 
+    @pytest.mark.exhaustive
     def test_a_replay_that_fails_is_a_crash_with_its_last_line(self) -> None:
         """The fresh process ends with a traceback, of which the last line is told."""
         request = TraceRequest("cai.unheard", "1", "golden", "strict/1", b"", b"", b"{}", b"")

@@ -108,6 +108,7 @@ def test_every_stage_prints_eight_places_four_of_them_in_the_last_row(suite: str
         assert min(4, stage.value.shape[-1]) <= sum(at >= last_row for at in stage.at)
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_drafts_for_itself_is_always_right() -> None:
     """Every guess is accepted, in every pass."""
     passes = [each for result in tiny("cai.speculative").of_arm("self-draft") for each in result.generation.passes]
@@ -310,6 +311,7 @@ def test_examples_decide_the_number_of_updates(suite: str, profile: str, example
 # ── requests and failures ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.exhaustive
 def test_a_request_for_a_trace_runs_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records are those of the experiment."""
     monkeypatch.setattr(experiment, "sizes_for", tiny_sizes)

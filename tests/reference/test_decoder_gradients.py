@@ -133,7 +133,14 @@ def test_operations_have_the_slopes_of_their_values(build: Build, shapes: Shapes
     check_gradients(build, [drawn(shape, 7 + number) for number, shape in enumerate(shapes)], arithmetic)
 
 
-@pytest.mark.parametrize(("build", "shapes"), LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize(
+    ("build", "shapes"),
+    [
+        # The one in a window has the same operations and a mask.
+        pytest.param(*layer, id=name, marks=pytest.mark.exhaustive if name == "attention" else ())
+        for name, layer in LAYERS.items()
+    ],
+)
 def test_layers_have_the_slopes_of_their_values(build: Build, shapes: Shapes) -> None:
     """Every element of the input and of every parameter, over batches and heads."""
     check_gradients(build, [drawn(shape, 40 + number, 0.8) for number, shape in enumerate(shapes)], FAST)
@@ -180,7 +187,7 @@ def lines(gradient: Array, seed: int) -> list[Array]:
 
 
 @pytest.mark.parametrize(
-    "name", [*WHOLE[:3], *(pytest.param(name, marks=pytest.mark.exhaustive) for name in WHOLE[3:]), "draft"]
+    "name", [pytest.param(name, marks=() if name in ("hybrid", "draft") else pytest.mark.exhaustive) for name in WHOLE]
 )
 def test_whole_models_have_the_slopes_of_their_loss(name: str) -> None:
     """Every tensor but the bias of content keys, which adds the same to all scores of a query and changes nothing."""

@@ -60,7 +60,7 @@ def assert_rows(expected: Array, session: Session, ids: Sequence[int]) -> None:
 class TestBits:
     """However the tokens come in, the logits are those of the batch path."""
 
-    @pytest.mark.parametrize("start", [0, 5, 3000])
+    @pytest.mark.parametrize("start", [3000, *(pytest.param(start, marks=pytest.mark.exhaustive) for start in (0, 5))])
     @pytest.mark.parametrize("name", NAMES)
     def test_one_token_at_a_time(self, name: str, start: int) -> None:
         """Shared keys, windows, layouts, norms and heads, from three positions."""

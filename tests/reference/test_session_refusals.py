@@ -31,9 +31,13 @@ from support_raising import raises
 from support_sessions import FED, fed, future, lone, refuses
 
 NAMES = ["attention", "local", "ssm", "latent", "hybrid", "grouped", "parallel-hybrid"]
+SAMPLE = ("local", "hybrid", "grouped")
+each_name = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.exhaustive) for name in NAMES]
+)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_ids_outside_the_vocabulary(name: str) -> None:
     """The first offender is named by its place; what stood before it is not fed."""
     session = fed(name)
@@ -42,7 +46,7 @@ def test_ids_outside_the_vocabulary(name: str) -> None:
         refuses(session, TokenOutOfRange(index, ids[index], vocabulary), partial(session.feed, ids))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_more_tokens_than_the_capacity(name: str) -> None:
     """Four do not fit where three do; nothing of the four is fed."""
     session = fed(name)
@@ -78,7 +82,7 @@ def test_a_session_that_cannot_be_opened(options: tuple[int, int, int]) -> None:
         Session(small("ssm"), STRICT, SessionOptions(start, capacity, slack))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_cutting_beyond_the_length(name: str) -> None:
     """Neither longer than it is nor below zero; its own length is no cut."""
     session = fed(name)

@@ -149,6 +149,7 @@ class TestPipe:
 class TestTerminal:
     """A conversation."""
 
+    @pytest.mark.exhaustive
     def test_lines_are_asked_for_and_answered(self, files: TextNet) -> None:
         """A greeting, a prompt, the dim line with its answer; Ctrl-D leaves with 0 and ends the line."""
         talk = Conversation(command("chat", *files.arguments), TERM="xterm")

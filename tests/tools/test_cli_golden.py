@@ -77,6 +77,7 @@ class TestStatus:
 class TestReview:
     """What accepting would change."""
 
+    @pytest.mark.exhaustive
     def test_nothing_changes_without_a_change(self) -> None:
         """Recording anew gives the same files; nothing is written."""
         result = invoke("golden", "review", "ngram")

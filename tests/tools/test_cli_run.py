@@ -32,6 +32,7 @@ def message(result: Result, check: str) -> str:
     return next(str(line["message"]) for line in lines_of(result) if line.get("check") == f"course.ngram::{check}")
 
 
+@pytest.mark.exhaustive
 def test_the_reference_conforms() -> None:
     """The main job: every check of the suite on the reference, in a pipe as JSON lines, nothing on standard error."""
     result = invoke("run", "ngram")

@@ -17,6 +17,7 @@ from support_traces import edges_bytes, golden_bytes
 PUBLISHED = ("trace", "ngram", "--corpus", CORPUS, "--splits", SPLITS)
 
 
+@pytest.mark.exhaustive
 def test_the_trace_of_a_suite_is_its_golden() -> None:
     """The command in the manifest, byte for byte."""
     assert golden_bytes() == output_bytes("trace", "course.ngram")
