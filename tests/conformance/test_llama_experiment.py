@@ -18,6 +18,7 @@ from cai_conformance.backends.decoder.llama_plan import COURSE_TRAINING, LLAMA_P
 from cai_conformance.backends.decoder.plan import DECODE_PHASES, phase_of, sizes_for
 from cai_conformance.backends.decoder.records import trace_records
 from cai_conformance.errors import FixtureError
+from cai_conformance.suites.decoder.inputs import foreign_stories
 from cai_conformance.suites.rounding import exact_everywhere
 from cai_conformance.trace.formatting import format_trace
 from cai_conformance.trace.grammars import grammar_of
@@ -25,7 +26,7 @@ from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Envelope, Trace
 from cai_reference.arithmetic import named
 from cai_reference.models.llama import Llama
-from cai_reference.splitmix import SplitMix64
+from cai_reference.splitmix import SplitMix64, below
 from support_decode_tiny import TINY
 
 LLAMA_TINY = replace(TINY, width=8, heads=2, stories=20, steps=4, prompts=1)
@@ -145,6 +146,20 @@ class TestSelectionAtTinySize:
         lengths = [later - earlier for earlier, later in pairwise(borders)]
         assert (0, steps, count) == (borders[0], borders[-1], len(lengths))
         assert max(lengths) - min(lengths) <= 1
+
+    def test_own_stories_without_a_whole_window_are_the_users_fault(self) -> None:
+        """They are refused before any backend is asked."""
+        generator = SplitMix64(8)
+        texts = ["".join(chr(97 + below(generator, 26)) for _ in range(40)) for _ in range(12)]
+        stories = "\n\n".join(texts).encode()
+        with pytest.raises(FixtureError, match=r"^Windows: no train story is longer than 48 tokens$"):
+            foreign_stories(phase_of(COURSE), stories)
+
+    @pytest.mark.parametrize("suite", SUITES)
+    def test_the_published_size_follows_the_same_conventions(self, suite: str) -> None:
+        """A window of another size would be another convention."""
+        phase = phase_of(suite)
+        assert phase.conventions(phase.golden_sizes) == phase.conventions(phase.published_sizes)
 
     @pytest.mark.parametrize("examples", [1, 6, 30])
     def test_examples_decide_the_number_of_updates(self, examples: int) -> None:

@@ -82,8 +82,11 @@ class LlamaPhase:
 
     @property
     def published_sizes(self) -> Sizes:
-        """The sizes of the published bake-off, which has no such model."""
-        return PUBLISHED_SIZES
+        """The sizes of the published bake-off, which has no such model; window and optimiser stay the suite's own."""
+        sizes = replace(PUBLISHED_SIZES, window=self.sizes.window)
+        if self.selection is None:
+            return sizes
+        return replace(sizes, optimizer=self.sizes.optimizer, clip=self.sizes.clip)
 
     @property
     def mixer_names(self) -> tuple[str, ...]:

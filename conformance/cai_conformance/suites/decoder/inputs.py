@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cai_conformance.backends.decoder.course_training import course_epochs
 from cai_conformance.backends.decoder.edges import answer
 from cai_conformance.backends.decoder.given import write_given
 from cai_conformance.backends.decoder.phases import DecodePhase
@@ -34,7 +35,10 @@ def foreign_stories(phase: DecodePhase, stories: bytes) -> SuiteInput:
     if not stories:
         # No bytes would mean the generated stories.
         raise NoStories
-    prepare(sizes_for(phase, "foreign", 0), stories)
+    sizes = sizes_for(phase, "foreign", 0)
+    data = prepare(sizes, stories)
+    if phase.selection is not None:
+        course_epochs(phase.selection, sizes, data.train, data.validation)
     return SuiteInput(stories, b"", "foreign")
 
 
