@@ -425,6 +425,14 @@ class TestRefusals:
         with pytest.raises(InputUnreadable):
             verified(tmp_path / "a.json")
 
+    def test_a_sibling_with_a_name_that_no_file_can_have(self, tmp_path: Path) -> None:
+        """It is named."""
+        write(tmp_path / "a.nn", cai_net())
+        run = {"lr": 0.01, "batch": 1, "step_loss": [1.0], "step_error": [2.0], "final": "a" * 300}
+        (tmp_path / "a.json").write_text(json.dumps({"stories": [[1]], "runs": [run]}), encoding="utf-8")
+        with pytest.raises(InputUnreadable, match="aaa"):
+            verified(tmp_path / "a.json")
+
     def test_a_sample_that_states_nothing(self, tmp_path: Path) -> None:
         """It must not look like one that was verified."""
         write(tmp_path / "a.nn", cai_net())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange.files import read_file
 from cai_conformance.interchange.nets import read_net
 from cai_conformance.nets.comparing import Comparison, Tally
@@ -212,8 +213,16 @@ class _Work:
         return found
 
     def _there(self, path: Path) -> bool:
-        """Whether a sibling is there; one that is not is noted."""
-        if path.is_file():
+        """Whether a sibling is there; one that is not is noted.
+
+        Raises:
+            InputUnreadable: no file can have its name.
+        """
+        try:
+            there = path.is_file()
+        except OSError as error:
+            raise InputUnreadable(str(path), error.strerror or str(error)) from error
+        if there:
             return True
         self.missing.append(path.name)
         return False
