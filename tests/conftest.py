@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples in every run, however slow the machine and however many workers share it.
 settings.register_profile(
-    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=40
+    "house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=30
 )
 # As many as hypothesis tries by itself, where there is time for them: in CI and with `--exhaustive`.
 settings.register_profile("thorough", settings.get_profile("house"), max_examples=100)

@@ -57,7 +57,7 @@ MUTANTS = (
 )
 UNSEEN = (*EQUIVALENT, *UNREACHED)
 
-SAMPLED = 20
+SAMPLED = 40
 """Of the tests that train a model for each mutant, every so many run always, the rest with `--exhaustive`."""
 
 

@@ -168,7 +168,7 @@ def test_how_logits_agree(suite: str, arithmetic: str, arm: str, by: float, expe
 
 def test_an_arm_with_another_token_is_different() -> None:
     """One token of one arm is enough."""
-    ran = tiny("cai.local-global")
+    ran = tiny("cai.hybrid")
     result = ran.of_arm("chunked")[0]
     ids = (*result.generation.ids[:-1], 7)
     other = with_arm(ran, "chunked", replace(result, generation=replace(result.generation, ids=ids)))
@@ -178,12 +178,13 @@ def test_an_arm_with_another_token_is_different() -> None:
 
 def test_a_cache_that_holds_more_than_it_allocated_is_wrong() -> None:
     """Live floats and slack have to fit."""
-    ran = tiny("cai.local-global")
+    ran = tiny("cai.hybrid")
     count = ran.caches[0]
     small = replace(count, accounting=replace(count.accounting, allocated=1))
     assert not replace(ran, caches=(small, *ran.caches[1:])).caches_exact()
 
 
+@pytest.mark.exhaustive
 def test_witnesses_need_every_length_every_offset_and_a_window_that_was_left() -> None:
     """Without any one of them they are missing."""
     ran = tiny("cai.local-global")

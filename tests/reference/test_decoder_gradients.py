@@ -187,7 +187,8 @@ def lines(gradient: Array, seed: int) -> list[Array]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("hybrid", "draft") else pytest.mark.exhaustive) for name in WHOLE]
+    "name",
+    [pytest.param(name, marks=() if name in ("local-global", "draft") else pytest.mark.exhaustive) for name in WHOLE],
 )
 def test_whole_models_have_the_slopes_of_their_loss(name: str) -> None:
     """Every tensor but the bias of content keys, which adds the same to all scores of a query and changes nothing."""

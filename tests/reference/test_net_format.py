@@ -89,6 +89,7 @@ class TestSamples:
             counted = json.loads(path.with_suffix(".json").read_text("ascii"))["count_weights"]
             assert counted == sum(neuron.weights.size for layer in net.neurons for neuron in layer), path.name
 
+    @pytest.mark.exhaustive
     @pytest.mark.skipif(not STRUCTURES.is_dir(), reason="the structure lines do not lie beside this checkout")
     def test_every_structure_line_is_written_as_it_was_read(self) -> None:
         """Those of the nine nets at full size."""

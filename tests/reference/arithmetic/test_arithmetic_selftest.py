@@ -127,6 +127,7 @@ def test_agreement_can_be_asked_for_some_functions(monkeypatch: pytest.MonkeyPat
     assert not verdict.agrees_on(["exp", "tanh"])
 
 
+@pytest.mark.exhaustive
 def test_hidden_fma_is_noticed() -> None:
     """Where the C library passes, hiding FMA from it makes exp and log1p fail, and strict/1 doesn't change."""
     if not c_library_selftest().passed:
