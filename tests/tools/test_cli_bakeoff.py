@@ -62,8 +62,8 @@ class TestOutput:
         """Page and summary."""
         result = bake(tmp_path, "--phase", 3, "--format", "table", "--prompt", "the cat", *data)
         lines = result.out.splitlines()
-        # Long paths are folded.
-        assert " ".join(result.out.split()).startswith(f"4 rows of {data[3]} ")
+        # Long paths are folded, wherever the line ends.
+        assert "".join(result.out.split()).startswith(f"4rowsof{data[3]}")
         assert "Phase 3: recurrence" in lines
         assert "  phase 3: token-identical" in lines
         assert any(line.startswith('  "the cat" continues "') for line in lines)
