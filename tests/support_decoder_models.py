@@ -61,7 +61,7 @@ def stir(parameters: Sequence[Parameter], seed: int) -> None:
     generator = SplitMix64(seed + 1000)
     for parameter in parameters:
         drawn = np.array([2.0 * generator.unit() - 1.0 for _ in range(parameter.value.size)]).reshape(parameter.shape)
-        factor = 1.0 if parameter.name == "embedding.weight" else 0.6
+        factor = 1.0 if parameter.name.endswith("embedding.weight") else 0.6
         parameter.assign(parameter.value + factor * drawn)
 
 

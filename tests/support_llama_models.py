@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from cai_reference.autograd import Parameter
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
 from cai_reference.models.llama import Llama
 from cai_reference.models.llama_configuration import LlamaConfiguration
 from cai_reference.splitmix import SplitMix64
+from support_decoder_models import stir
 
 ADJACENT, HALF_SPLIT = RopeLayout.ADJACENT, RopeLayout.HALF_SPLIT
 EXPONENTIAL, INVERSE_ROOT = InverseForm.EXPONENTIAL, InverseForm.INVERSE_ROOT
@@ -64,12 +61,3 @@ def stirred(configuration: LlamaConfiguration, seed: int = 1) -> Llama:
     model = Llama.initialize(configuration, SplitMix64(seed))
     stir(model.parameters, seed)
     return model
-
-
-def stir(parameters: Sequence[Parameter], seed: int) -> None:
-    """Move every parameter from where it starts."""
-    generator = SplitMix64(seed + 1000)
-    for parameter in parameters:
-        drawn = np.array([2.0 * generator.unit() - 1.0 for _ in range(parameter.value.size)]).reshape(parameter.shape)
-        factor = 1.0 if parameter.name == "token_embedding.weight" else 0.6
-        parameter.assign(parameter.value + factor * drawn)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.protocol import Backend
@@ -17,6 +16,7 @@ from cai_conformance.errors import BackendError, FixtureError
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.judges.finding import Finding
 from cai_conformance.suites.suite import Check, Suite
+from cai_conformance.timing import WALL
 from cai_conformance.trace.errors import TraceFault
 from cai_conformance.verdicts import Outcome, Verdict
 
@@ -64,10 +64,10 @@ def _judge_suite(suite: Suite, evidence: Evidence, selected: Selected) -> Iterat
     for check in suite.checks:
         if check.name not in needed:
             continue
-        begun = perf_counter()
+        begun = WALL()
         findings = _findings(check, evidence, outcomes)
         outcomes[check.name] = {finding.outcome for finding in findings}
-        seconds = (perf_counter() - begun) / len(findings)
+        seconds = (WALL() - begun) / len(findings)
         for finding in findings:
             verdict = _verdict(suite, check, finding, seconds)
             if selected(verdict.check):

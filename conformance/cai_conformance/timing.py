@@ -1,4 +1,4 @@
-"""The clock that decode arms are timed by. Whoever times takes a clock as an argument, so that tests can bring one."""
+"""The one clock of the package: checks and decode arms are timed by it, and nothing else depends on time."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from cai_conformance.bakeoff.objects import run_object
 from cai_conformance.bakeoff.phases import PHASES, ArmName, chosen_phases
 from cai_conformance.bakeoff.publication import MEASURED, PUBLISHED
 from cai_conformance.bakeoff.screen import data_lines, phase_lines, summary_lines
-from cai_conformance.bakeoff.showdown import first_difference
 from cai_conformance.errors import InputUnreadable
 from cai_conformance.interchange import read_net
 from cai_conformance.interchange.errors import OutputNotWritten
 from cai_conformance.nets import arms
 from cai_conformance.nets.arms import ArmRun
+from cai_conformance.nets.decoding import first_difference
 from cai_conformance.nets.errors import EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge
 from cai_conformance.published.weights import DRAFT
 from cai_conformance.published.weights import PHASES as WEIGHTS

@@ -6,21 +6,19 @@ answer is a greedy generation: every token has to be the lowest id that holds th
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter
 from functools import cache
-from typing import Any
 
 import pytest
 
-from cai_conformance.goldens import locate
 from cai_conformance.suites import find_suite
 from cai_conformance.vectors import read_vectors
 from support_decode_given import MIXERS, described, read_tensors
 from support_decoder_description import Matrix
 from support_decoder_elementary import strict_elementary
 from support_decoder_oracle import decoder_logits, first_maximum
+from support_golden_cases import cases_of, shipped
 from support_vector_oracle import read_safetensors
 
 SUITES = tuple(MIXERS)
@@ -28,21 +26,6 @@ FAR_START = 3000
 
 SAMPLE = ("cai.multi-token", "cai.local-global", "cai.hybrid")
 """Later heads, a window, latent attention with states; the oracle is slow, so others run with `--exhaustive` only."""
-
-# JSON, as the file spells it.
-Case = dict[str, Any]
-
-
-@cache
-def shipped(suite: str, name: str) -> bytes:
-    """Return a file of a suite's golden."""
-    return (locate() / suite / name).read_bytes()
-
-
-@cache
-def cases_of(suite: str) -> dict[str, Case]:
-    """Return the cases of a suite by id."""
-    return {case["id"]: case for case in json.loads(shipped(suite, "vectors.json"))["cases"]}
 
 
 @cache

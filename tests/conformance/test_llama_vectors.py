@@ -6,7 +6,6 @@ answer is a generation: every token has to be what its rule makes of the row bef
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from cai_conformance.goldens import locate
 from cai_conformance.suites import find_suite
 from cai_conformance.vectors import read_vectors
 from support_decode_given import Tensors, read_tensors
 from support_decoder_description import Matrix, Vector
 from support_decoder_elementary import strict_elementary
 from support_decoder_oracle import first_maximum
+from support_golden_cases import cases_of, shipped
 from support_llama_oracle import logits
 from support_llama_suites import SIZES, WEIGHTS, described
 from support_llama_suites_sampling import sampled, speculated
@@ -33,21 +32,6 @@ BLOCK = 4
 ARMS = ("full", "cached", "scripted", "self-draft")
 DECIDED = 1e-6
 """No drawn token hangs on a smaller difference, so that any precision gives it."""
-
-# JSON, as the file spells it.
-Case = dict[str, Any]
-
-
-@cache
-def shipped(suite: str, name: str) -> bytes:
-    """Return a file of a suite's golden."""
-    return (locate() / suite / name).read_bytes()
-
-
-@cache
-def cases_of(suite: str) -> dict[str, Case]:
-    """Return the cases of a suite by id."""
-    return {case["id"]: case for case in json.loads(shipped(suite, "vectors.json"))["cases"]}
 
 
 @cache

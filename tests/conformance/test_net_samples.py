@@ -7,12 +7,12 @@ import json
 import pytest
 
 from cai_conformance.nets.errors import SampleDamaged
+from cai_conformance.nets.sample_parsing import parse_sample
 from cai_conformance.nets.samples import (
     GradientSample,
     NetSample,
     SessionEdgeSample,
     TrainingSample,
-    parse_sample,
 )
 from support_nn_file import KINDS, SAMPLES, needs_samples
 

@@ -22,9 +22,10 @@ from cai_conformance.bakeoff.phases import PHASES, ArmName, BakePhase, Rule
 from cai_conformance.bakeoff.publication import WEIGHTS
 from cai_conformance.bakeoff.report import PhaseReport, RunReport
 from cai_conformance.bakeoff.settings import BakeSettings, TrainerName
-from cai_conformance.bakeoff.showdown import Contestants, PromptResult, check_prompts, showdown
+from cai_conformance.bakeoff.showdown import Contestants, PromptResult, showdown
 from cai_conformance.bakeoff.trained import Course, Log, Trained
 from cai_conformance.bakeoff.verdicts import Verdict, decode_cost, grouped_convergence, hybrid_convergence, incomparable
+from cai_conformance.nets.decoding import check_prompts
 from cai_conformance.nets.texts import prompt_ids
 from cai_conformance.timing import Clock
 from cai_reference.legacy.tokenizer import decode

@@ -9,8 +9,7 @@ from cai_conformance.bakeoff.counting import smallest_margin
 from cai_conformance.bakeoff.phases import ArmName
 from cai_conformance.nets import arms
 from cai_conformance.nets.arms import ArmRun, Budget
-from cai_conformance.nets.decoding import Difference
-from cai_conformance.nets.errors import EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge
+from cai_conformance.nets.decoding import Difference, first_difference
 from cai_conformance.timing import Clock
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.nets.graph.net import Net
@@ -100,29 +99,3 @@ def held_together(prompt: str, runs: Mapping[ArmName, ArmRun]) -> PromptResult:
     # The logits of all choices would be kept with them.
     kept = {name: replace(run, predictions=()) for name, run in runs.items()}
     return PromptResult(prompt, kept, differences, smallest_margin(full))
-
-
-def first_difference(full: ArmRun, run: ArmRun) -> Difference | None:
-    """Return the first place at which two runs of one prompt differ, with the margins of both choices there."""
-    for step in range(max(len(full.new), len(run.new))):
-        wanted, found = (each.new[step] if step < len(each.new) else None for each in (full, run))
-        if wanted != found:
-            margins = (each.predictions[step].margin if step < len(each.predictions) else None for each in (full, run))
-            return Difference(len(full.prompt) + step, wanted, found, *margins)
-    return None
-
-
-def check_prompts(prompts: Sequence[Sequence[int]], context: int, vocabulary: int) -> None:
-    """Check prompts before anything is trained; they are numbered from 1.
-
-    Raises:
-        EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: one cannot be continued.
-    """
-    for number, prompt in enumerate(prompts, 1):
-        if not len(prompt):
-            raise EmptyNetPrompt(number)
-        if len(prompt) >= context:
-            raise NetPromptTooLong(number, len(prompt), context)
-        for position, token in enumerate(prompt):
-            if not 0 <= token < vocabulary:
-                raise PromptIdTooLarge(number, position, token, vocabulary)

@@ -86,27 +86,27 @@ def decode(arms: ArmList, prompts: Sequence[Ids], advance: Callable[[str], None]
         EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: before anything is run.
         NetError: the full arm failed.
     """
-    for number, prompt in enumerate(prompts, 1):
-        check_prompt(arms, number, prompt)
+    check_prompts(prompts, arms.net.context, arms.heads.vocabulary)
     # A second BLAS thread costs more than it saves on products as small as these.
     with threadpool_limits(1):
         outcomes = tuple(tuple(_outcomes(arms.arms, prompt, advance)) for prompt in prompts)
     return Decoding(outcomes, tuple(arms.skipped))
 
 
-def check_prompt(arms: ArmList, number: int, prompt: Ids) -> None:
-    """Check a prompt, the `number`-th from 1.
+def check_prompts(prompts: Sequence[Ids], context: int, vocabulary: int) -> None:
+    """Check prompts, which errors number from 1.
 
     Raises:
-        EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: it cannot be continued.
+        EmptyNetPrompt, NetPromptTooLong, PromptIdTooLarge: one cannot be continued.
     """
-    if not len(prompt):
-        raise EmptyNetPrompt(number)
-    if len(prompt) >= arms.net.context:
-        raise NetPromptTooLong(number, len(prompt), arms.net.context)
-    for position, token in enumerate(prompt):
-        if not 0 <= token < arms.heads.vocabulary:
-            raise PromptIdTooLarge(number, position, token, arms.heads.vocabulary)
+    for number, prompt in enumerate(prompts, 1):
+        if not len(prompt):
+            raise EmptyNetPrompt(number)
+        if len(prompt) >= context:
+            raise NetPromptTooLong(number, len(prompt), context)
+        for position, token in enumerate(prompt):
+            if not 0 <= token < vocabulary:
+                raise PromptIdTooLarge(number, position, token, vocabulary)
 
 
 def _outcomes(arms: Sequence[Arm], prompt: Ids, advance: Callable[[str], None]) -> Iterator[ArmOutcome]:
@@ -123,14 +123,15 @@ def _outcome(arm: Arm, prompt: Ids, full: ArmRun) -> ArmOutcome:
         run = arm.run(prompt)
     except CaiReferenceError as error:
         return ArmOutcome(arm.name, arm.exact, None, None, None, str(error))
-    return ArmOutcome(arm.name, arm.exact, run, _difference(full, run), _deviation(full, run))
+    return ArmOutcome(arm.name, arm.exact, run, first_difference(full, run), _deviation(full, run))
 
 
-def _difference(full: ArmRun, run: ArmRun) -> Difference | None:
+def first_difference(full: ArmRun, run: ArmRun) -> Difference | None:
+    """Return the first place at which two runs of one prompt differ, with the margins of both choices there."""
     for step in range(max(len(full.new), len(run.new))):
         expected, found = (each.new[step] if step < len(each.new) else None for each in (full, run))
         if expected != found:
-            margins = (each.predictions[step].margin if step < len(each.new) else None for each in (full, run))
+            margins = (each.predictions[step].margin if step < len(each.predictions) else None for each in (full, run))
             return Difference(len(full.prompt) + step, expected, found, *margins)
     return None
 

@@ -41,8 +41,8 @@ def run_outputs(net: Net, arithmetic: Arithmetic, ids: Sequence[int]) -> tuple[A
     return tuple(output[0] for output in net.run(arithmetic, [list(ids)]).outputs)
 
 
-class PaddedPath:
-    """Encodes everything again, padded with zeros to the context, as the library's *full* arm does."""
+class EncodingPath:
+    """What paths share that encode tokens again for every prediction, and remember nothing."""
 
     def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
         self.forwards = 0
@@ -52,6 +52,15 @@ class PaddedPath:
 
     def prefill(self, ids: Sequence[int]) -> None:
         """Nothing is remembered, so there is nothing to do."""
+
+    def encoded(self, ids: Sequence[int]) -> tuple[Array, ...]:
+        """Run the net on these tokens alone, and return the outputs [tokens, depth] of all layers."""
+        self.forwards += 1
+        return run_outputs(self._net, self._arithmetic, ids)
+
+
+class PaddedPath(EncodingPath):
+    """Encodes everything again, padded with zeros to the context, as the library's *full* arm does."""
 
     def next(self, ids: Sequence[int]) -> Prediction:
         """Run the whole context and read the row of the newest token."""
@@ -59,56 +68,30 @@ class PaddedPath:
 
     def outputs(self, ids: Sequence[int]) -> tuple[Array, ...]:
         """Return the outputs [context, depth] of all layers."""
-        self.forwards += 1
-        padding = [PADDING] * (self._net.context - len(ids))
-        return run_outputs(self._net, self._arithmetic, [*ids, *padding])
+        return self.encoded([*ids, *[PADDING] * (self._net.context - len(ids))])
 
 
-class PrefixPath:
+class PrefixPath(EncodingPath):
     """Encodes everything again, without padding."""
-
-    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
-        self.forwards = 0
-        self._net = net
-        self._arithmetic = arithmetic
-        self._heads = Heads.of(net)
-
-    def prefill(self, ids: Sequence[int]) -> None:
-        """Nothing is remembered, so there is nothing to do."""
 
     def next(self, ids: Sequence[int]) -> Prediction:
         """Run the tokens and read the last row."""
-        self.forwards += 1
-        return self._heads.prediction(run_outputs(self._net, self._arithmetic, ids), -1)
+        return self._heads.prediction(self.encoded(ids), -1)
 
 
-class TwoTokenPath:
+class TwoTokenPath(EncodingPath):
     """Encodes the two newest tokens and reads the second row, for nets whose only memory is a token shift."""
-
-    def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
-        self.forwards = 0
-        self._net = net
-        self._arithmetic = arithmetic
-        self._heads = Heads.of(net)
-
-    def prefill(self, ids: Sequence[int]) -> None:
-        """Nothing is remembered, so there is nothing to do."""
 
     def next(self, ids: Sequence[int]) -> Prediction:
         """Run the two newest tokens; id 0 stands before the first, whose embedding is zero."""
-        self.forwards += 1
-        window = [PADDING, *ids][-2:]
-        return self._heads.prediction(run_outputs(self._net, self._arithmetic, window), 1)
+        return self._heads.prediction(self.encoded([PADDING, *ids][-2:]), 1)
 
 
-class ForgetfulPath:
+class ForgetfulPath(EncodingPath):
     """Encodes every chunk by itself: what the library's session makes of a net of which it collects nothing."""
 
     def __init__(self, net: Net, arithmetic: Arithmetic) -> None:
-        self.forwards = 0
-        self._net = net
-        self._arithmetic = arithmetic
-        self._heads = Heads.of(net)
+        super().__init__(net, arithmetic)
         self._fed = 0
 
     def prefill(self, ids: Sequence[int]) -> None:
@@ -122,9 +105,8 @@ class ForgetfulPath:
 
     def feed(self, ids: Sequence[int]) -> tuple[Array, ...]:
         """Return the outputs [tokens, depth] of all layers for these tokens alone."""
-        self.forwards += 1
         self._fed += len(ids)
-        return run_outputs(self._net, self._arithmetic, ids)
+        return self.encoded(ids)
 
 
 class SessionPath:

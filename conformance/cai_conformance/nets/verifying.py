@@ -20,13 +20,13 @@ from cai_conformance.nets.comparing import Comparison, Tally
 from cai_conformance.nets.errors import NothingToVerify, SampleDamaged, StoriesMissing
 from cai_conformance.nets.memory import check_run
 from cai_conformance.nets.output_checks import count_check, decode_checks, forward_check
+from cai_conformance.nets.sample_parsing import parse_sample
 from cai_conformance.nets.samples import (
     GradientSample,
     NetSample,
     Sample,
     SessionEdgeSample,
     TrainingSample,
-    parse_sample,
 )
 from cai_conformance.nets.session_checks import edge_checks
 from cai_conformance.nets.training_checks import fit_checks, gradient_check, weight_of

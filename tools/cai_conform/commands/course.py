@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +61,9 @@ def course(
     found = chapters.find_chapter(chapter)
     computed = named(arithmetic)
     if output is not None:
-        _check_output(output, force=force)
+        from cai_conformance.interchange.files import check_output
+
+        check_output(output, force=force)
     given = _corpus(found, corpus, splits)
     expected = None if check is None else read_file(check)
     if check is None and output is None and not found.is_text:
@@ -134,13 +135,3 @@ def _note(arithmetic: Arithmetic) -> None:
     if arithmetic is LIBM and not library.passed:
         differing = ", ".join(library.differing)
         say(f"cai-conform: {library.library} rounds {differing} otherwise than the published C library")
-
-
-def _check_output(path: str, *, force: bool) -> None:
-    """Refuse, before any work, a file that is there already, and a folder that is not."""
-    from cai_conformance.interchange.errors import OutputNotWritten
-
-    if os.path.lexists(path) and not force:
-        raise OutputNotWritten(path, "it exists already; --force replaces it")
-    if not Path(path).absolute().parent.is_dir():
-        raise OutputNotWritten(path, "there is no such folder")

@@ -150,7 +150,7 @@ def decode(
     """
     from cai_conformance.interchange import read_net
     from cai_conformance.nets.arm_list import ArmList, DecodeSettings
-    from cai_conformance.nets.decoding import check_prompt, decode
+    from cai_conformance.nets.decoding import decode
     from cai_conformance.nets.decoding_report import decoding_lines, decoding_objects
     from cai_conformance.nets.texts import prompt_ids, read_vocabulary, shown_text
     from cai_conformance.timing import WALL
@@ -160,8 +160,6 @@ def decode(
     arms = ArmList(read_net(file), how, settings, WALL, None if draft is None else read_net(draft))
     tokens = read_vocabulary(vocabulary, arms.heads.vocabulary)
     prompts = [prompt_ids(tokens, text, number) for number, text in enumerate(prompt, 1)]
-    for number, ids in enumerate(prompts, 1):
-        check_prompt(arms, number, ids)
     with progress("decoding", len(prompts) * len(arms.arms)) as advance:
         found = decode(arms, prompts, advance)
 

@@ -78,11 +78,22 @@ def distribution_of(logits: Array, settings: SamplingSettings, arithmetic: Arith
         return _normalized(len(logits), ranked[:1], np.ones(1), greedy=True)
     ranked = ranked[: settings.top_k]
     weights = weights_of(logits[ranked], settings.temperature, arithmetic)
-    inside = nucleus(weights, settings.top_p)
+    return filtered(len(logits), ranked, weights, settings.top_p, settings.min_p)
+
+
+def filtered(
+    vocabulary: int, ranked: npt.NDArray[np.int64], weights: Array, top_p: float, min_p: float
+) -> Distribution:
+    """Return what top-p and min-p leave of ids that are given in rank order, with weights of which the first is 1.
+
+    Raises:
+        InvalidProbabilitySum: a weight is no number.
+    """
+    inside = nucleus(weights, top_p)
     ranked, weights = ranked[:inside], weights[:inside]
     # Not "at least": a weight that is no number is for the check of the sum to find, not to be dropped in silence.
-    likely = ~(weights < settings.min_p)
-    return _normalized(len(logits), ranked[likely], weights[likely], greedy=False)
+    likely = ~(weights < min_p)
+    return _normalized(vocabulary, ranked[likely], weights[likely], greedy=False)
 
 
 def check_logits(logits: Array) -> None:
