@@ -6,13 +6,19 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from support_cli import environment_of
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 PATIENCE = 60.0
 """Seconds after which a program is given up."""
+RETYPED = 5.0
+"""Seconds after which keys are typed again.
+
+A Ctrl-C that comes between the moment a prompt is shown and the moment the line editor waits is noticed by CPython's
+`input` only at the next key.
+"""
 
 
 class Conversation:
@@ -39,26 +45,46 @@ class Conversation:
         """Type."""
         os.write(self._terminal, keys)
 
-    def wait_for(self, text: bytes) -> None:
+    def wait_for(self, text: bytes, retyped: bytes = b"") -> None:
         """Read on until a text is shown behind those that were waited for before."""
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.shown[self._unread :]:
-            ready = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()))[0]
-            assert ready, self.shown
-            self.shown += os.read(self._terminal, 4096)
+        for _ in self._reading(retyped):
+            if text in self.shown[self._unread :]:
+                break
+        else:
+            raise AssertionError(self.shown)
         self._unread = self.shown.index(text, self._unread) + len(text)
 
-    def leave(self) -> int:
+    def leave(self, retyped: bytes = b"") -> int:
         """Read to the end, and return the exit code."""
-        try:
-            while data := os.read(self._terminal, 4096):
-                self.shown += data
-        except OSError:
-            # A terminal that nobody holds any more reports that as an error.
+        for _ in self._reading(retyped):
             pass
         code = self._process.wait(PATIENCE)
         os.close(self._terminal)
         return code
+
+    def _reading(self, retyped: bytes) -> Iterator[None]:
+        """Read piece by piece to the end; keys are typed again whenever nothing comes for a while.
+
+        Raises:
+            AssertionError: nothing came for too long. The program is killed.
+        """
+        deadline = time.monotonic() + PATIENCE
+        yield
+        while time.monotonic() < deadline:
+            if not select.select([self._terminal], [], [], RETYPED)[0]:
+                self.type(retyped)
+                continue
+            try:
+                data = os.read(self._terminal, 4096)
+            except OSError:
+                # A terminal that nobody holds any more reports that as an error.
+                return
+            if not data:
+                return
+            self.shown += data
+            yield
+        self._process.kill()
+        raise AssertionError(self.shown)
 
 
 def _take_terminal() -> None:

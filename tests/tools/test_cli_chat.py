@@ -203,7 +203,7 @@ class TestTerminal:
             talk.wait_for(b"\r\n> ")
         assert b"sat." not in talk.shown
         talk.type(CTRL_C)
-        assert 130 == talk.leave()
+        assert 130 == talk.leave(retyped=CTRL_C)
         assert b"Traceback" not in talk.shown
 
     @pytest.mark.exhaustive
@@ -212,10 +212,10 @@ class TestTerminal:
         talk = Conversation(command("chat", *files.arguments), NO_COLOR="1")
         talk.wait_for(b"> ")
         talk.type(CTRL_C)
-        talk.wait_for(b"cai-conform: Ctrl-C again leaves\r\n")
+        talk.wait_for(b"cai-conform: Ctrl-C again leaves\r\n", retyped=CTRL_C)
         talk.wait_for(b"> ")
         talk.type(CTRL_C)
-        assert 130 == talk.leave()
+        assert 130 == talk.leave(retyped=CTRL_C)
 
     @pytest.mark.exhaustive
     def test_answers_may_go_elsewhere(self, files: TextNet, tmp_path: Path) -> None:
