@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cai_conformance.backends import Backend
     from cai_conformance.runner import SuiteRun
-    from cai_conformance.verdicts import Level, Report, Verdict, Versions
+    from cai_conformance.verdicts import Level, Report, Verdict
 
 Expectations = Annotated[
     Path | None,
@@ -119,25 +119,9 @@ def make_report(
 ) -> Report:
     """Put the five versions beside the verdicts."""
     from cai_conformance.verdicts import Report
+    from cai_conformance.versions import versions
 
     return Report(backend, versions(runs), verdicts, required)
-
-
-def versions(runs: Iterable[SuiteRun]) -> Versions:
-    """Return grammar, protocol, arithmetic, suite and vectors versions of a run."""
-    from cai_conformance.backends.protocol import PROTOCOL_VERSION
-    from cai_conformance.trace.records import GRAMMAR
-    from cai_conformance.verdicts import Versions
-
-    listed = list(runs)
-    arithmetics = sorted({run.question.request.arithmetic for run in listed})
-    return Versions(
-        GRAMMAR,
-        PROTOCOL_VERSION,
-        ", ".join(arithmetics),
-        {run.suite.identifier: run.suite.version for run in listed},
-        {run.suite.identifier: run.question.vectors.digest for run in listed},
-    )
 
 
 def show(

@@ -1,0 +1,124 @@
+"""What pytest collects: one file, in it the suites, in them their checks.
+
+Everything is known from the registry of suites. No backend is asked, so that all processes of a run collect the same.
+This is also the file that pytest is pointed at; it holds no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+import cai_conformance
+from cai_conformance.errors import ConformanceError
+from cai_conformance.pytest_plugin import outcomes
+from cai_conformance.pytest_plugin.arguments import PACKAGE
+from cai_conformance.pytest_plugin.judging import Judging
+from cai_conformance.pytest_plugin.settings import explained
+from cai_conformance.suites import Suite
+from cai_conformance.verdicts import Report
+from cai_reference import CaiReferenceError
+
+if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr, TracebackStyle
+
+FILE: Final = Path(__file__)
+ROOTS: Final = (Path(cai_conformance.__file__ or "").parent, FILE.parent)
+"""The folders between the package and the file, from above."""
+
+
+def folder(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Return a collector of a folder on the way to the checks; None for any other."""
+    return Folder.from_parent(parent, path=path, name=PACKAGE, nodeid=PACKAGE) if path in ROOTS else None
+
+
+def file_of_checks(path: Path, parent: pytest.Collector, judging: Judging) -> pytest.Collector | None:
+    """Return the collector of the checks; None for any other file."""
+    if path != FILE:
+        return None
+    # The node id depends on no place of installation, and names, by which -k selects, say nothing of this file.
+    checks: ChecksFile = ChecksFile.from_parent(parent, path=path, name=PACKAGE, nodeid=PACKAGE)
+    checks.judging = judging
+    return checks
+
+
+class Folder(pytest.Directory):
+    """A folder on the way to the checks, in which nothing else is looked for."""
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        """Collect the next folder, or the file."""
+        if self.path == FILE.parent:
+            yield self.ihook.pytest_pycollect_makemodule(module_path=FILE, parent=self)
+        else:
+            yield self.ihook.pytest_collect_directory(path=FILE.parent, parent=self)
+
+
+class ChecksFile(pytest.File):
+    """All suites that were asked for."""
+
+    judging: Judging
+
+    def collect(self) -> Iterator[SuiteCollector]:
+        """Collect the suites, in the order of the registry."""
+        for suite in self.judging.settings.suites:
+            collector: SuiteCollector = SuiteCollector.from_parent(self, name=suite.identifier)
+            collector.suite, collector.judging = suite, self.judging
+            if self.config.pluginmanager.hasplugin("xdist"):
+                # For those who choose --dist loadgroup.
+                collector.add_marker(pytest.mark.xdist_group(suite.identifier))
+            yield collector
+
+
+class SuiteCollector(pytest.Collector):
+    """One suite."""
+
+    suite: Suite
+    judging: Judging
+
+    def collect(self) -> Iterator[CheckItem]:
+        """Collect the checks, in the order of judging."""
+        for check in self.suite.check_ids():
+            local = check.partition("::")[2]
+            # Given as a string, because pytest reads brackets as parameters only where it parses them.
+            item: CheckItem = CheckItem.from_parent(self, name=local, nodeid=f"{PACKAGE}::{check}")
+            item.suite, item.judging, item.check = self.suite, self.judging, check
+            yield item
+
+
+class CheckItem(pytest.Item):
+    """One check, or one case of it: `check` is its full id."""
+
+    suite: Suite
+    judging: Judging
+    check: str
+    report: Report
+
+    def setup(self) -> None:
+        """Have the check judged, which for the first one of a suite includes asking the backend."""
+        try:
+            self.report = self.judging.report(self.suite, self.check)
+        except (ConformanceError, CaiReferenceError) as error:
+            pytest.fail(f"errored: {explained(error)}", pytrace=False)
+        self.user_properties.extend(outcomes.properties(self.report))
+        # In this phase, pytest calls a failure an error.
+        outcomes.stop_if_errored(self.report)
+
+    def runtest(self) -> None:
+        """Fail, skip or pass by the verdict."""
+        note = outcomes.settle(self.report)
+        if note:
+            self.add_report_section("call", "near tie", note)
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: TracebackStyle | None = None
+    ) -> str | TerminalRepr:
+        """Return what is printed of a failure: of a verdict its text, of a defect the traceback from here on."""
+        excinfo.traceback = excinfo.traceback.cut(path=FILE)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return the file, no line in it, and the full id as the headline."""
+        return self.path, None, self.check

@@ -1,0 +1,103 @@
+"""Judging in one process: each suite is asked once, and goes on only as far as its tests do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cai_conformance.backends.protocol import Backend
+from cai_conformance.backends.registry import resolve
+from cai_conformance.expectations import apply_expectations
+from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.pytest_plugin.settings import Settings
+from cai_conformance.questions import question_for
+from cai_conformance.runner import SuiteRun, run_suites
+from cai_conformance.suites import Suite, all_check_ids
+from cai_conformance.verdicts import Report, Verdict, Versions
+from cai_conformance.versions import versions
+
+
+class Judging:
+    """The verdicts of this process, found when a test asks for one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._selected: frozenset[str] = frozenset()
+        self._suites: dict[str, SuiteVerdicts] = {}
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The backend, loaded on first use; modules in the working directory count, after the installed ones.
+
+        Raises:
+            BackendError: there is no such backend, or it cannot be loaded.
+        """
+        # pytest is not always started as `python -m pytest`. An empty entry means the working directory.
+        if "" not in sys.path:
+            sys.path.append("")
+        return resolve(self.settings.backend)
+
+    def load(self) -> None:
+        """Load the backend, if that has not happened yet.
+
+        Raises:
+            BackendError: as `backend`.
+        """
+        _ = self.backend
+
+    def select(self, checks: Iterable[str]) -> None:
+        """Set which checks are judged; prerequisites that are not among them are judged silently."""
+        self._selected = frozenset(checks)
+
+    def report(self, suite: Suite, check: str) -> Report:
+        """Return a report of one verdict: that of a check, with the expectations heeded.
+
+        Raises:
+            ConformanceError: the backend cannot be loaded, or the suite's own files are damaged.
+        """
+        if suite.identifier not in self._suites:
+            question = question_for(suite, GoldenStore(locate()), self.settings.options)
+            run = SuiteRun(suite, question)
+            found = run_suites([run], self.backend, self._selected.__contains__)
+            self._suites[suite.identifier] = SuiteVerdicts(versions([run]), found)
+        verdicts = self._suites[suite.identifier]
+        verdict = self._expected(verdicts.of(check))
+        return Report(self.backend.name, verdicts.versions, (verdict,), self.settings.required)
+
+    def _expected(self, verdict: Verdict) -> Verdict:
+        expectations = self.settings.expectations
+        if expectations.find(verdict.check) is None:
+            return verdict
+        return apply_expectations([verdict], expectations, all_check_ids())[0]
+
+
+@dataclass
+class SuiteVerdicts:
+    """The verdicts of one suite, as far as they were needed.
+
+    Attributes:
+        versions: what the reports of the suite state.
+        pending: the verdicts to come, in the order of judging.
+        found: those that came, by check.
+        broken: what ended the judging too early, which only a defect does.
+    """
+
+    versions: Versions
+    pending: Iterator[Verdict]
+    found: dict[str, Verdict] = field(default_factory=dict)
+    broken: Exception | None = None
+
+    def of(self, check: str) -> Verdict:
+        """Return the verdict of a check, judging until it comes."""
+        while check not in self.found:
+            if self.broken is not None:
+                raise self.broken
+            try:
+                verdict = next(self.pending)
+            except Exception as error:
+                self.broken = error
+                raise
+            self.found[verdict.check] = verdict
+        return self.found[check]
