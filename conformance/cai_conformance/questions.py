@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cai_conformance.arithmetics import arithmetic_identifier
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.errors import InputTooLarge, InputUnreadable
 from cai_conformance.goldens import Golden, GoldenStore
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
+from cai_conformance.measuring.policy import Policy
 from cai_conformance.stories import MAXIMUM_STORY_BYTES
 from cai_conformance.suites.errors import IncompleteInput, UnknownProfile, UnusedInput
 from cai_conformance.suites.suite import Suite, SuiteInput
@@ -19,7 +21,6 @@ from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Trace
-from cai_reference.arithmetic import named
 
 MAXIMUM_INPUT_BYTES: Final = 1 << 20
 
@@ -35,6 +36,7 @@ class Options:
         stories: a file of stories for the decode suites instead of the generated ones.
         examples: how many training examples a decode suite sees; 0 for the profile's own number.
         profile: another profile than the one that the input makes; `edges` asks for the vector cases only.
+        policy: what may differ on given weights.
     """
 
     arithmetic: str | None = None
@@ -43,6 +45,7 @@ class Options:
     profile: str | None = None
     stories: Path | None = None
     examples: int = 0
+    policy: Policy = Policy()
 
 
 def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question:
@@ -60,7 +63,7 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
     if profile not in suite.grammar.profiles:
         raise UnknownProfile(profile, suite.identifier, ", ".join(suite.grammar.profiles))
     wanted = suite.default_arithmetic(profile) if options.arithmetic is None else options.arithmetic
-    arithmetic = named(wanted).identifier
+    arithmetic = arithmetic_identifier(wanted)
     accepted = store.read(suite.identifier)
     request = TraceRequest(
         suite.identifier,
@@ -75,7 +78,7 @@ def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question
     )
     golden = accepted_trace(accepted)
     own = profile == "golden" and not options.examples
-    return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None)
+    return Question(request, suite.grammar, golden.all("CONVENTION")[0], golden if own else None, policy=options.policy)
 
 
 def check_used(suites: Sequence[Suite], options: Options) -> None:

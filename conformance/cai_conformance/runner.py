@@ -52,10 +52,24 @@ def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, j
             if wanted:
                 evidence.start(needs_replay=any(check.needs_replay for check in wanted))
         for suite, evidence in pending:
-            yield from _judge_suite(suite, evidence, selected)
+            yield from _judge_suite(suite, _settled(evidence), selected)
     finally:
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _settled(evidence: Evidence) -> Evidence:
+    """Return the answers on given weights, where the suite's own run was asked for and the backend makes none."""
+    if evidence.question.golden is None:
+        return evidence
+    try:
+        _ = evidence.main_bytes
+    except NotOffered as error:
+        return Evidence(evidence.backend, evidence.question.of_given_weights(str(error)))
+    except (BackendError, FixtureError):
+        # The judges meet the same error, and say so.
+        pass
+    return evidence
 
 
 def _judge_suite(suite: Suite, evidence: Evidence, selected: Selected) -> Iterator[Verdict]:
@@ -80,7 +94,8 @@ def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]
             text = f"{name} did not pass, so there is nothing sound to judge"
             return _for_each_case(check, Outcome.BLOCKED, text)
     if evidence.question.request.profile == "edges" and not check.of_edges:
-        return _for_each_case(check, Outcome.SKIPPED, "a trace of vector cases has nothing for this check")
+        reason = evidence.question.unoffered or "a trace of vector cases has nothing for this check"
+        return _for_each_case(check, Outcome.SKIPPED, reason)
     try:
         return _each_case(check, check.judge(evidence))
     except NotOffered as error:

@@ -44,11 +44,24 @@ Suites = Annotated[
 SuiteName = Annotated[str, typer.Argument(metavar="SUITE", help="A suite id or a unique ending, such as ngram.")]
 BackendSpec = Annotated[
     str,
-    typer.Option("--backend", "-b", metavar="SPEC", help="reference, trace:FILE, module:attribute or an entry point."),
+    typer.Option(
+        "--backend",
+        "-b",
+        metavar="SPEC",
+        help="reference, torch, transformers, serve:COMMAND, exec:COMMAND, trace:FILE, module:attribute.",
+    ),
 ]
 ArithmeticName = Annotated[
     str | None,
     typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast. The suite's own if left out."),
+]
+PolicyName = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="POLICY",
+        help="What may differ: exact, ulp:N, measured; auto is exact in strict arithmetic, else measured.",
+    ),
 ]
 CorpusFile = Annotated[
     Path | None,

@@ -32,6 +32,18 @@ def ask_again(backend: Backend, request: TraceRequest) -> bytes:
     return _answer(backend, backend.replay, request)
 
 
+def own_arithmetic(backend: Backend) -> str | None:
+    """Return the arithmetic that a backend says it answers in, where it has one of its own.
+
+    One that fails to say so fails again when it is asked something, and is judged then.
+    """
+    try:
+        stated = getattr(backend, "arithmetic", None)
+    except BackendError:
+        return None
+    return stated if isinstance(stated, str) else None
+
+
 def _answer(backend: Backend, method: Callable[[TraceRequest], object], request: TraceRequest) -> bytes:
     try:
         answer = method(request)

@@ -15,6 +15,9 @@ from cai_conformance.backends.decoder import answers as decoder_answers
 from cai_conformance.backends.errors import BackendCrashed, NotOffered
 from cai_conformance.backends.ngram import answers as ngram_answers
 from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.engines.given_model import GivenModel
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.reference_engine import ReferenceEngine
 from cai_conformance.trace.formatting import format_trace
 from cai_conformance.trace.grammars.decoder import SUITES as DECODE_SUITES
 from cai_conformance.trace.records import Envelope, Record
@@ -64,6 +67,13 @@ class ReferenceBackend:
         with threadpool_limits(1):
             records = ANSWERS[request.suite](request, arithmetic, vectors.cases)
         return format_trace(envelope, records).encode("utf-8")
+
+    def opened(self, request: TraceRequest) -> OpenedModel | None:
+        """Return the reference as an engine with the model of a request; None where the suite gives no model."""
+        given = GivenModel.of(request)
+        if given is None:
+            return None
+        return OpenedModel(ReferenceEngine(named(request.arithmetic), given.sizes.slack), given)
 
     def replay(self, request: TraceRequest) -> bytes:
         """Answer a request in a fresh interpreter, with another hash seed and two BLAS threads where this one has one.

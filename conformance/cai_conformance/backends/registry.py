@@ -1,16 +1,21 @@
 """From a specification on the command line to a backend.
 
-| specification      | backend                                                        |
-|--------------------|----------------------------------------------------------------|
-| `reference`        | the NumPy reference                                            |
-| `trace:FILE`       | a recorded trace                                               |
-| `module:attribute` | a Python object, or a callable that returns one                |
-| a name             | an entry point of the group `cai_conform.backends`             |
+| specification           | backend                                                                        |
+|-------------------------|--------------------------------------------------------------------------------|
+| `reference`             | the NumPy reference                                                            |
+| `torch[:FORMAT]`        | PyTorch, in float64 or another format                                          |
+| `transformers[:FORMAT]` | the transformers library                                                       |
+| `exec:COMMAND`          | a program that prints traces                                                   |
+| `serve:COMMAND`         | a program that speaks the serve protocol                                       |
+| `trace:FILE`            | a recorded trace                                                               |
+| `module:attribute`      | a backend or an engine as a Python object, or a callable that returns one      |
+| a name                  | an entry point of the group `cai_conform.backends`, to the same kinds of thing |
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -19,9 +24,21 @@ from typing import Final, cast
 from cai_conformance.backends.errors import BackendNotImportable, UnknownBackend, one_line
 from cai_conformance.backends.protocol import Backend
 from cai_conformance.backends.trace_file import TraceFileBackend
+from cai_conformance.engines.description import PRECISIONS
+from cai_conformance.engines.protocol import Engine
 
 ENTRY_POINT_GROUP: Final = "cai_conform.backends"
-SCHEMES: Final = ("reference", "trace:FILE", "module:attribute")
+SCHEMES: Final = (
+    "reference",
+    "torch[:FORMAT]",
+    "transformers[:FORMAT]",
+    "exec:COMMAND",
+    "serve:COMMAND",
+    "trace:FILE",
+    "module:attribute",
+)
+LIBRARIES: Final = {"torch": "torch_engine", "transformers": "transformers_engine"}
+"""Libraries that have an engine here, and the module that makes it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,10 @@ def resolve(spec: str, *, isolated: bool = False) -> Backend:
         if point.name == spec:
             return _loaded(spec, point)
     scheme, separator, rest = spec.partition(":")
+    if scheme in LIBRARIES and (rest or not separator):
+        return _of_library(spec, scheme, rest)
+    if separator and scheme in ("exec", "serve"):
+        return _of_program(spec, scheme, rest)
     if separator and scheme == "trace":
         return TraceFileBackend.open(rest)
     if separator and rest and all(part.isidentifier() for part in scheme.split(".")):
@@ -59,6 +80,10 @@ def resolve(spec: str, *, isolated: bool = False) -> Backend:
 def list_backends() -> Sequence[ListedBackend]:
     """Return the built-in backend and every entry point, the ones that fail to import with the reason."""
     listed = [ListedBackend("reference", "built in")]
+    for library in LIBRARIES:
+        there = importlib.util.find_spec(library) is not None
+        problem = "" if there else f"not installed; pip install 'cai-conform[{library}]'"
+        listed.append(ListedBackend(library, "built in", problem))
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         try:
             _loaded(point.name, point)
@@ -67,6 +92,41 @@ def list_backends() -> Sequence[ListedBackend]:
         else:
             listed.append(ListedBackend(point.name, point.value))
     return listed
+
+
+def _of_library(spec: str, library: str, wish: str) -> Backend:
+    """Return the engine of an installed library; `wish` is a format and a device, such as `float32` or `float32:cuda`.
+
+    The library is imported when the engine is first asked, but that it can be found is looked at now.
+    """
+    from cai_conformance.engines.backend import EngineBackend
+
+    if importlib.util.find_spec(library) is None:
+        problem = f"{library} is not installed; pip install 'cai-conform[{library}]'"
+        raise BackendNotImportable(spec, problem)
+    precision, _, device = wish.partition(":")
+    if precision not in ("", *PRECISIONS):
+        raise UnknownBackend(spec, ", ".join(f"{library}:{name}" for name in PRECISIONS))
+
+    def opened() -> Engine:
+        module = importlib.import_module(f"cai_conformance.{LIBRARIES[library]}")
+        return cast("Engine", module.open_engine(precision or PRECISIONS[0], device or "cpu"))
+
+    return EngineBackend(spec, opened)
+
+
+def _of_program(spec: str, scheme: str, command: str) -> Backend:
+    if not command.strip():
+        raise UnknownBackend(spec, f"{scheme}:COMMAND")
+    if scheme == "exec":
+        from cai_conformance.serving import ExecBackend
+
+        backend: Backend = ExecBackend(command)
+        return backend
+    from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.serving import ServeEngine
+
+    return EngineBackend(spec, lambda: ServeEngine(command))
 
 
 def _names() -> list[str]:
@@ -82,6 +142,11 @@ def _loaded(spec: str, point: EntryPoint) -> Backend:
     # Whatever a foreign module raises on import is the reason to report, and it must not end this program.
     except (Exception, SystemExit) as error:
         raise BackendNotImportable(spec, one_line(error)) from error
+    if name is None and callable(getattr(backend, "evaluate", None)):
+        from cai_conformance.engines.backend import EngineBackend
+
+        engine = cast("Engine", backend)
+        return EngineBackend(spec, lambda: engine)
     if not isinstance(name, str):
         raise BackendNotImportable(spec, "it has no name, or one that is not a string")
     for method in ("trace", "replay"):

@@ -54,7 +54,7 @@ class Evaluated:
     Attributes:
         logits: float64 [heads, wanted, vocabulary], widened from whatever the engine computes in.
         stages: what was computed on the way, by the reference's names of stages, in the order of computing and without
-            a batch axis; a stage whose last axes are tokens has those of this call only. Empty where none were asked for.
+            a batch axis. Empty where none were asked for.
     """
 
     logits: Array

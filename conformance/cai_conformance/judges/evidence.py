@@ -10,8 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from cai_conformance.arithmetics import precision_of
 from cai_conformance.backends.asking import ask, ask_again
 from cai_conformance.backends.protocol import Backend, TraceRequest
+from cai_conformance.engines.given_model import GivenModel
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.measuring.floor import NoiseFloor, estimated_floor, measured_floor
+from cai_conformance.measuring.policy import Policy
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Record, Trace
@@ -29,14 +34,27 @@ class Question:
         grammar: the records of the suite.
         conventions: the CONVENTION record that the suite follows, whatever the input.
         golden: the accepted trace; None where the input is not the suite's own.
+        policy: what may differ on given weights.
+        unoffered: why the backend has no run of its own, where its answers on given weights are judged instead.
     """
 
     request: TraceRequest
     grammar: Grammar
     conventions: Record
     golden: Trace | None
+    policy: Policy = Policy()
+    unoffered: str = ""
 
-    @property
+    def of_given_weights(self, reason: str) -> Question:
+        """Return the question that is left for a backend that makes no run, and says why."""
+        return replace(self, request=replace(self.request, profile="edges"), golden=None, unoffered=reason)
+
+    @cached_property
+    def given(self) -> GivenModel | None:
+        """The model that the suite gives; None where it has none."""
+        return GivenModel.of(self.request)
+
+    @cached_property
     def vectors(self) -> VectorFile:
         """The vector cases of the suite."""
         return read_vectors(self.request.vectors)
@@ -90,6 +108,8 @@ class Evidence:
     @cached_property
     def edges(self) -> Trace:
         """The answers to the vector cases."""
+        if self.question.request.profile == "edges":
+            return self.main
         request = replace(self.question.request, profile="edges")
         return self._parsed(ask(self.backend, request))
 
@@ -99,6 +119,31 @@ class Evidence:
         if self._replay is not None:
             return self._replay.result()
         return ask_again(self.backend, self.question.request)
+
+    @cached_property
+    def opened(self) -> OpenedModel | None:
+        """The backend's engine with the given model; None where it cannot be driven.
+
+        Raises:
+            EngineError: it cannot be started.
+        """
+        opens = getattr(self.backend, "opened", None)
+        found = opens(self.question.request) if callable(opens) else None
+        return found if isinstance(found, OpenedModel) else None
+
+    @cached_property
+    def floor(self) -> NoiseFloor | None:
+        """What rounding does to the backend's rows on given weights; None where the suite has no model to give.
+
+        Raises:
+            EngineError: the engine failed.
+        """
+        given, cases = self.question.given, self.question.vectors.cases
+        if given is None:
+            return None
+        if self.opened is not None:
+            return measured_floor(self.opened, cases)
+        return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
 
     def _parsed(self, data: bytes) -> Trace:
         grammar = self.question.grammar

@@ -7,6 +7,7 @@ from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.errors import DigestMismatch, TraceFault
 from cai_conformance.trace.formatting import escape
+from cai_conformance.trace.grammars.common import UNSTATED
 from cai_conformance.trace.records import Trace, shortened
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.verdicts import Difference, Problem
@@ -49,16 +50,21 @@ def first_difference(golden: Trace | None, trace: Trace, grammar: Grammar) -> st
 
 
 def judge_conventions(evidence: Evidence) -> tuple[Finding, ...]:
-    """Compare the CONVENTION record with the suite's, field by field."""
+    """Compare the CONVENTION record with the suite's, field by field; what a backend does not state is left out."""
     ours, theirs = evidence.question.conventions, evidence.main.all("CONVENTION")[0]
+    stated = {name for name, _ in ours.fields if theirs.get(name) != UNSTATED}
     differences = tuple(
         Difference(Problem.VALUE, "CONVENTION", name, None, value, theirs.get(name))
         for name, value in ours.fields
-        if theirs.get(name) != value
+        if name in stated and theirs.get(name) != value
     )
     if differences:
         first = differences[0]
         found = shortened(escape(first.found)) or "nothing"
         text = f"CONVENTION, field {first.field}: the backend follows another convention, {found}, not {first.expected}"
         return (Finding.failed(text, differences),)
+    if not stated:
+        return (Finding.skipped("the backend does not state its conventions"),)
+    if len(stated) < len(ours.fields):
+        return (Finding.passed(f"{len(stated)} of {len(ours.fields)} conventions are stated, and are the suite's"),)
     return (Finding.passed("the stated conventions are the suite's"),)

@@ -1,4 +1,8 @@
-"""The judge of vector cases: each answer of the backend's edges trace against the one right answer."""
+"""The judge of vector cases: each answer of the backend's edges trace against the one right answer.
+
+Where the backend's arithmetic does not define every bit, rows and tokens are judged by its measured rounding, unless the
+policy says otherwise; answers that are whole numbers are compared as they are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,11 @@ from collections.abc import Callable, Sequence
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.measured_rows import judge_row
+from cai_conformance.judges.moved_rows import OPERATION as MOVED
+from cai_conformance.judges.moved_rows import judge_moved
+from cai_conformance.judges.near_ties import judge_tokens
+from cai_conformance.measuring.floor import ROW_OPERATIONS
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.trace.records import Record
 from cai_conformance.vectors import VectorCase
@@ -13,6 +22,7 @@ from cai_conformance.verdicts import Difference, Problem
 from cai_reference.arithmetic import ulp_distance
 
 EXACT_ARITHMETIC = "strict/1"
+GENERATED = "decoder.generate"
 
 
 def vector_check(check: str) -> Callable[[Evidence], tuple[Finding, ...]]:
@@ -29,16 +39,32 @@ def vector_check(check: str) -> Callable[[Evidence], tuple[Finding, ...]]:
 
 def _judge_case(case: VectorCase, evidence: Evidence) -> Finding:
     arithmetic = evidence.edges.envelope.arithmetic
-    if case.exact and arithmetic != EXACT_ARITHMETIC:
-        reason = f"the answer's bits are those of {EXACT_ARITHMETIC}; the backend ran in {arithmetic}"
-        return Finding.skipped(reason, case=case.case)
+    exact = evidence.question.policy.is_exact(bitwise=arithmetic == EXACT_ARITHMETIC)
     answer = evidence.edges.find("SAMPLE", case=case.identifier)
     if answer is None:
         return Finding.skipped("the backend gave no answer to this case", case=case.case)
+    measured = None if exact else _measured(case, answer, evidence)
+    if measured is not None:
+        return measured
+    if case.exact and not exact:
+        reason = f"the answer's bits are those of {EXACT_ARITHMETIC}; the backend ran in {arithmetic}"
+        return Finding.skipped(reason, case=case.case)
     difference = _difference(case, answer)
     if difference is None:
         return Finding.passed("the one right answer", case=case.case)
     return Finding.failed(f"{difference}. Typical cause: {case.sees}", (difference,), case=case.case)
+
+
+def _measured(case: VectorCase, answer: Record, evidence: Evidence) -> Finding | None:
+    """Judge what rounding may touch; None for what it may not."""
+    given, floor, policy = evidence.question.given, evidence.floor, evidence.question.policy
+    if given is None or floor is None:
+        return None
+    if case.operation in ROW_OPERATIONS:
+        return judge_row(case, answer, policy, floor)
+    if case.operation == GENERATED:
+        return judge_tokens(case, answer, evidence, floor)
+    return judge_moved(case, answer, given, policy, floor) if case.operation == MOVED else None
 
 
 def _difference(case: VectorCase, answer: Record) -> Difference | None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
+from cai_reference.decoding.generation import FedTokens
 from cai_reference.decoding.greedy import greedy_token
-from cai_reference.decoding.session import Session
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 
 
@@ -55,7 +55,7 @@ class LaterHeads:
 class SelfDraft:
     """The model drafts for itself through a session of its own, so that every guess is right."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: FedTokens) -> None:
         self.forwards = 0
         self._session = session
 

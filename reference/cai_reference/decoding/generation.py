@@ -18,7 +18,6 @@ from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
 from cai_reference.decoding.errors import EmptyPrompt, PromptTooLong
 from cai_reference.decoding.greedy import greedy_token, margin
-from cai_reference.decoding.session import Session
 from cai_reference.models.stack import DecoderStack
 
 
@@ -92,6 +91,23 @@ class Path(Protocol):
         ...
 
 
+class FedTokens(Protocol):
+    """What a streaming path feeds: a session, or whatever remembers a sequence as one does."""
+
+    @property
+    def length(self) -> int:
+        """How many tokens are remembered."""
+        ...
+
+    def feed(self, ids: Sequence[int]) -> list[Array]:
+        """Feed tokens and return, for each head, the logits [tokens, vocabulary] after each of them."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens."""
+        ...
+
+
 class ReencodingPath:
     """Encodes the whole sequence by the batch path, every time."""
 
@@ -116,7 +132,7 @@ class ReencodingPath:
 class StreamingPath:
     """Feeds a session what is new; the prompt goes in by chunks."""
 
-    def __init__(self, session: Session, chunk: int = 1) -> None:
+    def __init__(self, session: FedTokens, chunk: int = 1) -> None:
         self.forwards = 0
         self.session = session
         self._chunk = chunk

@@ -41,6 +41,7 @@ def run(
     expect_failures: Expectations = None,
     require: Required = None,
     output_format: options.OutputFormat = None,
+    policy: options.PolicyName = "auto",
     jobs: options.Jobs = None,
     color: options.Color = options.ColorChoice.AUTO,
     quiet: options.Quiet = False,
@@ -51,9 +52,11 @@ def run(
     if schema:
         print_schema()
         return
+    from cai_conformance.backends.asking import own_arithmetic
     from cai_conformance.expectations import Expectations as NoExpectations
     from cai_conformance.expectations import apply_expectations, load_expectations
     from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.measuring import parse_policy
     from cai_conformance.questions import Options, check_used, question_for
     from cai_conformance.runner import SuiteRun
     from cai_conformance.suites import all_check_ids, find_suites
@@ -64,7 +67,8 @@ def run(
     workers = jobs or os.cpu_count() or 1
     subject = find_backend(backend, isolated=workers > 1)
     store = GoldenStore(locate())
-    wanted = Options(arithmetic, corpus, splits, stories=stories)
+    stated = arithmetic or own_arithmetic(subject)
+    wanted = Options(stated, corpus, splits, stories=stories, policy=parse_policy(policy))
     check_used(chosen, wanted)
     runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
     verdicts = judged(runs, subject, expression, workers)

@@ -21,6 +21,9 @@ CONVENTION_KEYS = (
 )
 """What a suite states about its conventions, in this order; the values are words for people, compared as text."""
 
+UNSTATED = "unstated"
+"""What stands in CONVENTION for what a backend does not say about itself."""
+
 TRACE = RecordRule(
     "TRACE",
     (

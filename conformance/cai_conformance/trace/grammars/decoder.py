@@ -1,7 +1,7 @@
 """The grammar that the decode suites share: one training run, several decode arms, the caches they keep.
 
 Profiles `golden` (the suite's own size), `published` (the published size) and `foreign` (the user's stories) have the
-same records; `edges` has the answers to the vector cases.
+same records; `edges` has the answers to the vector cases, and `stages` every value of every stage of one of them.
 """
 
 from __future__ import annotations
@@ -226,7 +226,8 @@ _MIDDLE: Final = (DECODE, DRAFT, CACHE, GENERATE, PROOF)
 
 
 def _grammar(suite: str, *body: RecordRule) -> Grammar:
-    return Grammar(suite, {"golden": body, "published": body, "foreign": body, "edges": (CONVENTION, SAMPLE)})
+    given = {"edges": (CONVENTION, SAMPLE), "stages": (CONVENTION, STAGE)}
+    return Grammar(suite, {"golden": body, "published": body, "foreign": body, **given})
 
 
 def _usual(suite: str, config: RecordRule) -> Grammar:

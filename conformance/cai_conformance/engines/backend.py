@@ -1,0 +1,134 @@
+"""An engine as a backend: the traces of given weights are made here, from what it answers call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+
+from cai_conformance.backends.errors import NotOffered
+from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.engines.answering import answer_case
+from cai_conformance.engines.errors import EngineError
+from cai_conformance.engines.given_model import GivenModel
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.protocol import Engine
+from cai_conformance.engines.stage_records import stage_records
+from cai_conformance.trace.formatting import format_trace
+from cai_conformance.trace.grammars.common import UNSTATED
+from cai_conformance.trace.records import Envelope, Record
+from cai_conformance.vectors import read_vectors
+
+
+class EngineBackend:
+    """A backend that drives an engine.
+
+    The engine is opened at the first question, and serves one suite at a time: the folder of another suite is loaded
+    when that is asked about.
+
+    Args:
+        name: what reports call it.
+        open_engine: starts an engine.
+    """
+
+    def __init__(self, name: str, open_engine: Callable[[], Engine]) -> None:
+        self.name = name
+        self._open = open_engine
+        self._engine: Engine | None = None
+        self._failure: EngineError | None = None
+        self._opened: OpenedModel | None = None
+        self._suite = ""
+        # Answers and measurements may be asked for from two threads; an engine is one conversation.
+        self._lock = RLock()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, opened at the first look. One that cannot be started is not tried again.
+
+        Raises:
+            EngineError: it cannot be started.
+        """
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._engine is None:
+                try:
+                    self._engine = self._open()
+                except EngineError as error:
+                    self._failure = error
+                    raise
+            return self._engine
+
+    @property
+    def arithmetic(self) -> str:
+        """The arithmetic of its answers.
+
+        Raises:
+            EngineError: it cannot be started.
+        """
+        return self.engine.description.arithmetic
+
+    def opened(self, request: TraceRequest) -> OpenedModel | None:
+        """Return the engine with the model of a request; None where the suite has no model that can be given.
+
+        Raises:
+            EngineError: it cannot be started.
+        """
+        with self._lock:
+            given = GivenModel.of(request)
+            if given is None:
+                return None
+            last = self._opened
+            if last is None or self._suite != request.suite or last.given.weights != request.weights:
+                if getattr(self._engine, "broken", False):
+                    # What broke in one suite may do in another; it is started afresh.
+                    self.close()
+                last = self._opened = OpenedModel(self.engine, given)
+                self._suite = request.suite
+            return last
+
+    def trace(self, request: TraceRequest) -> bytes:
+        """Answer the profiles of given weights: `edges`, and `stages` where the engine shows them.
+
+        Raises:
+            NotOffered: the profile is another one, or the suite has no model that can be given.
+            EngineError: the engine failed.
+        """
+        if request.profile not in ("edges", "stages"):
+            raise NotOffered(self.name, f"the profile {request.profile}", "it is given weights, and makes no run")
+        with self._lock:
+            opened = self.opened(request)
+            if opened is None:
+                raise NotOffered(self.name, request.suite, "the suite has no model that an engine can be given")
+            vectors = read_vectors(request.vectors)
+            opened.load()
+            if request.profile == "stages":
+                records = stage_records(self.name, opened, vectors.cases)
+            else:
+                answered = ((case, answer_case(case, opened)) for case in vectors.cases)
+                records = [answer.record(case.identifier) for case, answer in answered if answer is not None]
+            envelope = Envelope(request.suite, request.suite_version, request.profile, self.arithmetic, vectors.digest)
+            return format_trace(envelope, (self._conventions(opened), *records)).encode("utf-8")
+
+    def replay(self, request: TraceRequest) -> bytes:
+        """Answer again with a fresh engine.
+
+        Raises:
+            NotOffered, EngineError: as `trace`.
+        """
+        fresh = EngineBackend(self.name, self._open)
+        try:
+            return fresh.trace(request)
+        finally:
+            fresh.close()
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.close()
+            self._engine, self._opened = None, None
+
+    def _conventions(self, opened: OpenedModel) -> Record:
+        stated = opened.loaded.conventions
+        names = [name for name, _ in opened.given.phase.conventions(opened.given.sizes)]
+        return Record("CONVENTION", tuple((name, stated.get(name, UNSTATED)) for name in names))

@@ -1,0 +1,181 @@
+"""The reference as an engine: the batch path for whole sequences in empty slots, sessions for everything else.
+
+So the judges that drive engines judge the reference as well, and a program can be held against it call by call. Every
+piece of a call is evaluated by itself, so that neither shape nor neighbours matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cai_conformance.engines.description import Description, Feature, Precision
+from cai_conformance.engines.errors import Refused
+from cai_conformance.engines.model_files import FolderModel, read_folder
+from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd import Tape, Variable
+from cai_reference.decoding.generation import Limits, ReencodingPath, StreamingPath, generate
+from cai_reference.decoding.session import Session, SessionOptions
+from cai_reference.errors import CaiReferenceError
+from cai_reference.version import __version__
+
+SLOTS = 64
+SLACK = 4
+"""How far windowed and recurrent layers can be cut back: a block of speculation."""
+
+
+@dataclass
+class _Slot:
+    """A sequence: its session, which is opened where its first token stands."""
+
+    session: Session
+    start: int
+
+
+class ReferenceEngine:
+    """The reference in an arithmetic.
+
+    Args:
+        arithmetic: in which it computes.
+        slack: how many tokens windowed and recurrent layers can always be cut back.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, slack: int = SLACK) -> None:
+        self._arithmetic, self._slack = arithmetic, slack
+        self._folder: FolderModel | None = None
+        self._slots: dict[int, _Slot] = {}
+        self.description = Description(
+            "reference",
+            __version__,
+            arithmetic.identifier if arithmetic.bitwise else "float64",
+            Precision.uniform("float64"),
+            features=frozenset({Feature.DROP, Feature.COPY, Feature.OBSERVE, Feature.GENERATE}),
+            arms=frozenset({"full", "cached"}),
+            slots=SLOTS,
+        )
+
+    def load(self, folder: Path, precision: str | None = None) -> Loaded:
+        """Read a model folder.
+
+        Raises:
+            Refused: another format is wanted, or the folder holds no model of the reference.
+        """
+        if precision not in (None, "float64"):
+            raise self._refused(f"the format {precision}", "it computes in float64")
+        try:
+            self._folder = read_folder(folder)
+        except (OSError, ValueError, CaiReferenceError) as error:
+            raise self._refused("the folder", str(error)) from error
+        self._slots = {}
+        return Loaded(self._folder.conventions, self._folder.model.configuration.context)
+
+    def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
+        """Evaluate pieces one after the other.
+
+        Raises:
+            Refused: a piece does not fit, or a number left the range of binary64; nothing was remembered.
+        """
+        before = {piece.slot: self._slots.get(piece.slot) for piece in pieces}
+        marks = {slot: held.session.snapshot() for slot, held in before.items() if held is not None}
+        try:
+            return tuple(self._evaluated(piece, observe=observe) for piece in pieces)
+        except CaiReferenceError as error:
+            for slot, held in before.items():
+                if held is None:
+                    self._slots.pop(slot, None)
+                else:
+                    held.session.restore(marks[slot])
+            raise self._refused("a call", str(error)) from error
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot."""
+        self._slots.pop(slot, None)
+
+    def drop(self, slot: int, first: int, last: int | None = None) -> None:
+        """Cut a slot back.
+
+        Raises:
+            Refused: the range is not at the end, or what would be needed afterwards is gone.
+        """
+        held = self._slots.get(slot)
+        if held is None:
+            raise self._refused("a cut", f"slot {slot} is empty")
+        length = held.session.length
+        if last is not None and last < held.start + length:
+            raise self._refused("a cut", "it cuts at the end only")
+        try:
+            held.session.truncate(first - held.start)
+        except CaiReferenceError as error:
+            raise self._refused("a cut", str(error)) from error
+
+    def copy(self, source: int, target: int) -> None:
+        """Make a slot hold what another one holds."""
+        held = self._slots.get(source)
+        if held is None:
+            self._slots.pop(target, None)
+            return
+        session = self._session(held.start)
+        session.restore(held.session.snapshot())
+        self._slots[target] = _Slot(session, held.start)
+
+    def generate(self, order: GenerationOrder) -> Generated:
+        """Generate greedily by the arm `full` or `cached`.
+
+        Raises:
+            Refused: log-probabilities are wanted, the arm is another one, or the prompt does not fit.
+        """
+        if order.top or order.arm not in self.description.arms:
+            raise self._refused("a generation", "it gives no log-probabilities, and runs the arms full and cached")
+        model = self._loaded().model
+        path = ReencodingPath(model, self._arithmetic) if order.arm == "full" else StreamingPath(self._session(0))
+        limits = Limits(order.stop, order.new_tokens, model.configuration.context)
+        try:
+            return Generated(generate(path, order.prompt, limits).ids)
+        except CaiReferenceError as error:
+            raise self._refused("a generation", str(error)) from error
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._folder, self._slots = None, {}
+
+    def _evaluated(self, piece: Piece, *, observe: bool) -> Evaluated:
+        held = self._slots.get(piece.slot)
+        if held is None:
+            held = self._slots[piece.slot] = _Slot(self._session(piece.position), piece.position)
+        elif piece.position != held.start + held.session.length:
+            raise self._refused("a piece", f"slot {piece.slot} goes on at {held.start + held.session.length}")
+        whole = held.session.length == 0
+        fed = held.session.feed(piece.tokens)
+        stages: dict[str, Array] = {}
+        heads = fed
+        if whole:
+            # Of a whole sequence the batch path is the answer, so that the two paths can be compared.
+            heads, stages = self._batch(piece, observe=observe)
+        wanted = list(piece.wanted)
+        return Evaluated(np.stack([head[wanted] for head in heads]), stages)
+
+    def _batch(self, piece: Piece, *, observe: bool) -> tuple[list[Array], dict[str, Array]]:
+        stages: dict[str, Array] = {}
+
+        def keep(name: str, value: Variable) -> None:
+            if observe:
+                stages[name] = value.value[0]
+
+        tape = Tape(self._arithmetic, recording=False)
+        heads = self._loaded().model.forward(tape, piece.tokens, batch=1, start=piece.position, observe=keep)
+        return [logits.value[0] for logits in heads], stages
+
+    def _session(self, start: int) -> Session:
+        return Session(self._loaded().model, self._arithmetic, SessionOptions(start=start, slack=self._slack))
+
+    def _loaded(self) -> FolderModel:
+        if self._folder is None:
+            raise self._refused("a call", "no model is loaded")
+        return self._folder
+
+    def _refused(self, what: str, reason: str) -> Refused:
+        return Refused("reference", what, reason)

@@ -1,0 +1,176 @@
+"""The noise floor of a backend: how far two results lie apart that differ by rounding alone.
+
+Measured on rows of given weights, where the backend can be driven: against its own run in a finer format, and against
+runs whose sums are taken in another order. Where it cannot be, the floor is estimated by the reference, whose stages are
+rounded to the backend's format; where that is the reference's own, by its fast arithmetic beside the strict one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from cai_conformance.engines.answering import answer_case
+from cai_conformance.engines.description import MANTISSA_BITS, PRECISIONS
+from cai_conformance.engines.given_model import GivenModel
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.measuring.distances import RowDistance, distance_between
+from cai_conformance.measuring.reordering import can_reorder, reordered
+from cai_conformance.vectors import VectorCase
+from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
+from cai_reference.autograd import Tape, Variable
+from cai_reference.splitmix import FIRST_MULTIPLIER, INCREMENT, SECOND_MULTIPLIER
+
+ORDERS: Final = 4
+"""In how many orders sums are taken."""
+ROW_OPERATIONS: Final = frozenset({"decoder.logits", "decoder.session-logits"})
+LEAST_ULPS: Final = 1.0
+"""No floor is below the half unit by which either of two rows was rounded."""
+
+Rows: TypeAlias = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class FloorSource:
+    """One way in which a floor was found: in words, the largest distance, and the largest divergence."""
+
+    name: str
+    ulps: float
+    divergence: float
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What rounding does to rows of logits.
+
+    Attributes:
+        precision: the format whose units are counted.
+        sources: how it was found, one or more ways; the largest counts.
+        measured: whether the backend itself was measured, and not the reference in its place.
+    """
+
+    precision: str
+    sources: tuple[FloorSource, ...]
+    measured: bool
+
+    @property
+    def ulps(self) -> float:
+        """The floor, in units in the last place of a row's largest magnitude."""
+        return max(LEAST_ULPS, *(source.ulps for source in self.sources))
+
+    @property
+    def divergence(self) -> float:
+        """The floor of KL(right ‖ found), in nats."""
+        return max(source.divergence for source in self.sources)
+
+    def __str__(self) -> str:
+        kind = "measured" if self.measured else "estimated"
+        found = "; ".join(f"{source.name}: {source.ulps:.3g}" for source in self.sources)
+        return f"{kind} floor {self.ulps:.3g} ULP of {self.precision} at a row's largest logit ({found})"
+
+
+def measured_floor(opened: OpenedModel, cases: tuple[VectorCase, ...]) -> NoiseFloor:
+    """Measure an engine on the rows that a suite asks for.
+
+    Raises:
+        EngineError: the engine failed.
+    """
+    description = opened.description
+    precision = description.precision.coarsest
+    base = _asked(opened, cases)
+    sources: list[FloorSource] = []
+    finer = [name for name in description.precisions if MANTISSA_BITS[name] > MANTISSA_BITS[precision]]
+    if finer:
+        best = max(finer, key=lambda name: MANTISSA_BITS[name])
+        with opened.changed("plain", None, best):
+            sources.append(_source(f"its own {best} run", base, [_asked(opened, cases)], precision))
+    if can_reorder(opened.given.tensors):
+        runs: list[Rows] = []
+        for seed in range(ORDERS):
+            with opened.changed(f"reordered-{seed}", reordered(opened.given.tensors, seed)):
+                runs.append(_asked(opened, cases))
+        sources.append(_source(f"{ORDERS} orders of summation", base, runs, precision))
+    if not sources:
+        return estimated_floor(opened.given, cases, precision)
+    return NoiseFloor(precision, tuple(sources), measured=True)
+
+
+def estimated_floor(given: GivenModel, cases: tuple[VectorCase, ...], precision: str) -> NoiseFloor:
+    """Estimate the floor of a backend that cannot be driven, by the reference in its place."""
+    right = dict(_computed(given, cases, STRICT, _untouched))
+    if precision == PRECISIONS[0]:
+        source = _source("the reference in fast", right, [dict(_computed(given, cases, FAST, _untouched))], precision)
+    else:
+        runs = [dict(_computed(given, cases, FAST, _rounding(precision, seed))) for seed in range(ORDERS)]
+        source = _source(f"the reference with stages rounded to {precision}", right, runs, precision)
+    return NoiseFloor(precision, (source,), measured=False)
+
+
+def row_cases(cases: tuple[VectorCase, ...]) -> Iterator[VectorCase]:
+    """Yield the cases whose answers are rows of logits."""
+    return (case for case in cases if case.operation in ROW_OPERATIONS)
+
+
+def _asked(opened: OpenedModel, cases: tuple[VectorCase, ...]) -> Rows:
+    answers = ((case.identifier, answer_case(case, opened)) for case in row_cases(cases))
+    return {name: np.array(answer.values) for name, answer in answers if answer is not None}
+
+
+def _source(name: str, base: Rows, runs: Sequence[Rows], precision: str) -> FloorSource:
+    distances: list[RowDistance] = [
+        distance_between(row, run[case], precision) for run in runs for case, row in base.items() if case in run
+    ]
+    return FloorSource(
+        name,
+        max((found.ulps for found in distances), default=0.0),
+        max((found.divergence for found in distances), default=0.0),
+    )
+
+
+Touch: TypeAlias = Callable[[str, Variable], None]
+
+
+def _computed(
+    given: GivenModel, cases: tuple[VectorCase, ...], arithmetic: Arithmetic, touch: Touch
+) -> Iterator[tuple[str, Array]]:
+    for case in row_cases(cases):
+        ids, start, head = case.input["ids"], case.input["start"], case.input["head"]
+        assert isinstance(ids, list) and isinstance(start, int) and isinstance(head, int)
+        tape = Tape(arithmetic, recording=False)
+        heads = given.model.forward(tape, [int(str(token)) for token in ids], 1, start, touch)
+        row = case.input.get("row", len(ids) - 1)
+        yield case.identifier, heads[head].value[0, int(str(row))]
+
+
+def _untouched(name: str, value: Variable) -> None:
+    """Leave a stage as it is."""
+
+
+def _rounding(precision: str, seed: int) -> Touch:
+    """Return what rounds every stage to a format: up or down by chance, weighted so that the mean stays."""
+    bits, drawn = MANTISSA_BITS[precision], 0
+
+    def touch(name: str, value: Variable) -> None:
+        nonlocal drawn
+        mantissa, exponent = np.frexp(value.value)
+        scaled = np.ldexp(mantissa, bits + 1)
+        chance = _units(seed, drawn, scaled.size).reshape(scaled.shape)
+        drawn += scaled.size
+        value.value = np.ldexp(np.floor(scaled + chance), exponent - (bits + 1))
+
+    return touch
+
+
+def _units(seed: int, first: int, count: int) -> Array:
+    """Return `count` of SplitMix64's doubles in [0, 1), from the one with number `first` on."""
+    # The generator's state is a counter, so that all of them are had at once; sums and products wrap around.
+    numbers = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    mixed = np.uint64(seed) + numbers * np.uint64(INCREMENT)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(FIRST_MULTIPLIER)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(SECOND_MULTIPLIER)
+    mixed ^= mixed >> np.uint64(31)
+    units: Array = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return units
