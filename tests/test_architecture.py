@@ -13,6 +13,7 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -87,6 +88,12 @@ SUMMING: Final = {
 }  # fmt: skip
 """Functions that add in an order of their own."""
 
+EXTRAS: Final = {
+    "cai_conformance.torch_engine": ("torch",),
+    "cai_conformance.transformers_engine": ("torch", "transformers"),
+}
+"""What is imported only where an extra is installed."""
+
 MAY_COMPUTE_FREELY: Final = {"arithmetic/fast.py", "arithmetic/libm.py"}
 
 
@@ -112,10 +119,12 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def modules(package: str) -> Iterator[ModuleType]:
-    """Yield every module of a package, imported."""
+    """Yield every module of a package, imported, but for those whose extra is not installed."""
     yield importlib.import_module(package)
+    missing = tuple(room for room, needed in EXTRAS.items() if any(find_spec(name) is None for name in needed))
     for found in pkgutil.walk_packages([str(PACKAGES[package])], f"{package}."):
-        yield importlib.import_module(found.name)
+        if not found.name.startswith(missing):
+            yield importlib.import_module(found.name)
 
 
 def public(package: str) -> Iterator[tuple[str, object]]:
