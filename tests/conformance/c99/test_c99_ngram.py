@@ -1,0 +1,67 @@
+"""The n-gram of the example in C: the golden trace byte for byte, and the right answer to every vector case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cai_conformance.backends.reference import ReferenceBackend
+from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.questions import Options, question_for
+from cai_conformance.trace.grammars import grammar_of
+from cai_conformance.trace.parser import parse
+from support_c99 import Program, write_question
+from support_inputs import input_of
+from support_traces import SUITE, golden_bytes, question_of
+
+OTHERS = ("ναι και όχι, " * 81, "yes | no\\\n\u00a0\U0001f980" * 7, "a")
+
+
+class TestTraceInC:
+    def test_the_golden_comes_out_byte_for_byte(self, program: Program, tmp_path: Path) -> None:
+        """The experiment on the embedded corpus prints the accepted trace, its bits and its digest included."""
+        called = program.trace(write_question(tmp_path))
+        assert (called.code, called.complaint) == (0, "")
+        assert called.output == golden_bytes()
+
+    def test_a_second_call_prints_the_same_bytes(self, program: Program, tmp_path: Path) -> None:
+        """Nothing depends on the process: the answers to the cases come again."""
+        folder = write_question(tmp_path)
+        assert program.trace(folder, "edges") == program.trace(folder, "edges")
+
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("texts", [None, OTHERS])
+    def test_another_corpus_gives_the_trace_of_the_reference(
+        self, texts: tuple[str, ...] | None, program: Program, tmp_path: Path
+    ) -> None:
+        """On corpora that nobody prepared for, C and NumPy print the same bytes."""
+        files = input_of(tmp_path) if texts is None else input_of(tmp_path, texts)
+        request = question_for(SUITE, GoldenStore(locate()), Options(corpus=files.corpus, splits=files.splits)).request
+        changes = {"corpus.txt": request.corpus, "splits.json": request.splits}
+        called = program.trace(write_question(tmp_path / "question", changes), request.profile)
+        assert called.output == ReferenceBackend().trace(request)
+
+
+class TestCasesInC:
+    def test_every_case_has_the_expected_answer(self, program: Program, tmp_path: Path) -> None:
+        """All operations of the suite are known, and each answer is the one that the file expects."""
+        called = program.trace(write_question(tmp_path), "edges")
+        assert (called.code, called.complaint) == (0, "")
+        cases = json.loads(question_of("edges").request.vectors)["cases"]
+        samples = {record.get("case"): record for record in parse(called.output, grammar_of).all("SAMPLE")}
+        assert list(samples) == [case["id"] for case in cases]
+        for case in cases:
+            ((name, wanted),) = case["expected"].items()
+            text = wanted if isinstance(wanted, str) else f"[{', '.join(map(str, wanted))}]"
+            assert (case["id"], samples[case["id"]].get(name)) == (case["id"], text)
+
+    def test_an_unknown_operation_is_left_out(self, program: Program, tmp_path: Path) -> None:
+        """A program answers the cases that it knows; the judge skips the others."""
+        vectors = json.loads(question_of("edges").request.vectors)
+        vectors["cases"] = vectors["cases"][:2]
+        vectors["cases"][0]["operation"] = "bpe.dream"
+        folder = write_question(tmp_path, {"vectors.json": json.dumps(vectors).encode()})
+        (sample,) = parse(program.trace(folder, "edges").output, grammar_of).all("SAMPLE")
+        assert sample.get("case") == vectors["cases"][1]["id"]
