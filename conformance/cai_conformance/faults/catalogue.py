@@ -1,0 +1,47 @@
+"""All seeded faults, in the order in which they are tried: the forward pass first, then sessions, choice, training."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cai_conformance.faults.attending import ATTENDING
+from cai_conformance.faults.caches import CACHES
+from cai_conformance.faults.choosing import CHOOSING
+from cai_conformance.faults.errors import UnknownFault
+from cai_conformance.faults.fault import Fault, Place
+from cai_conformance.faults.forward import FEEDING, NORMS, WIRING
+from cai_conformance.faults.losing import LOSING
+from cai_conformance.faults.optimizing import OPTIMIZING
+from cai_conformance.faults.rotary import ROTARY
+from cai_conformance.faults.windows import WINDOWS
+
+FAULTS: Final = (
+    *ROTARY,
+    *ATTENDING,
+    *WINDOWS,
+    *NORMS,
+    *FEEDING,
+    *WIRING,
+    *CACHES,
+    *CHOOSING,
+    *LOSING,
+    *OPTIMIZING,
+)
+"""Each with a slug of its own."""
+
+
+def fault_named(slug: str) -> Fault:
+    """Return a fault.
+
+    Raises:
+        UnknownFault: there is none of this slug.
+    """
+    for fault in FAULTS:
+        if fault.slug == slug:
+            return fault
+    raise UnknownFault(slug)
+
+
+def faults_at(*places: Place) -> tuple[Fault, ...]:
+    """Return the faults that act at any of some places."""
+    return tuple(fault for fault in FAULTS if fault.places & set(places))

@@ -1,0 +1,160 @@
+"""Every seeded fault shows where it says it acts, and leaves the reference as it was, bit for bit."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import pytest
+
+from cai_conformance.faults import FAULTS, Fault, Place, fault_named, faults_at, planted_together
+from cai_conformance.faults.errors import FaultAlreadyPlanted, UnknownFault
+from cai_reference.decoding import drafts, generation, greedy, speculation
+from cai_reference.decoding.row_store import RowStore
+from support_fault_vehicles import VEHICLES, untouched
+
+SUITES: Final = {
+    "rope.half-split": "course.decoder",
+    "rope.base-1000000": "llama.dense",
+    "mla": "cai.latent-attention",
+    "norm.alpha-ignored": "cai.local-global",
+    "block.sequential-for-parallel": "cai.parallel-block",
+    "projection.groups-strided": "cai.grouped-hybrid",
+    "projection.groups-apart": "cai.grouped-hybrid",
+    "embedding.padding-embedded": "cai.local-global",
+    "ssm": "cai.diagonal-ssm",
+    "loss.heads-summed": "cai.multi-token",
+}
+"""By slug or family: the suite whose model the fault is about."""
+
+OTHERS: Final = "llama.gqa-window"
+
+SAMPLE: Final = 4
+"""Of the faults of a family every so many run always, the rest with `--exhaustive`."""
+
+
+def suite_for(fault: Fault) -> str:
+    """Return a suite in which a fault shows."""
+    return SUITES.get(fault.slug, SUITES.get(fault.family, OTHERS))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=fault.slug, marks=pytest.mark.exhaustive if place % SAMPLE else ())
+        for place, fault in enumerate(FAULTS)
+    ],
+)
+class TestEachFault:
+    """Planted, it shows at each of its places and at no other that it could; afterwards nothing is left of it."""
+
+    def test_it_shows_where_it_acts_and_leaves_nothing_behind(self, fault: Fault) -> None:
+        """By what the vehicle of the place observes."""
+        suite = suite_for(fault)
+        before = {place: untouched(place, suite) for place in fault.places}
+        with fault.planted():
+            wrong = {place: VEHICLES[place](suite) for place in fault.places}
+        assert [] == [place for place in fault.places if wrong[place] == before[place]]
+        assert before == {place: VEHICLES[place](suite) for place in fault.places}
+
+    def test_what_it_does_not_act_on_stays_right(self, fault: Fault) -> None:
+        """A fault of sessions leaves full passes alone, one of training both, and so on."""
+        suite = suite_for(fault)
+        others = {Place.BATCH, Place.SESSION} - fault.places
+        before = {place: untouched(place, suite) for place in others}
+        with fault.planted():
+            assert before == {place: VEHICLES[place](suite) for place in others}
+
+
+class TestTheCatalogue:
+    """Slugs are names for good."""
+
+    def test_slugs_are_unique_and_well_formed(self) -> None:
+        """A family, a dot, and words of small letters, digits and hyphens."""
+        slugs = [fault.slug for fault in FAULTS]
+        assert len(slugs) == len(set(slugs))
+        assert all(slug == slug.lower() and slug.count(".") == 1 and " " not in slug for slug in slugs)
+
+    def test_each_has_its_words(self) -> None:
+        """A title without a stop, a story with one, and a place."""
+        for fault in FAULTS:
+            assert fault.title and not fault.title.endswith("."), fault.slug
+            assert fault.story.endswith(".") and fault.places, fault.slug
+
+    def test_faults_are_found_by_slug_and_by_place(self) -> None:
+        """And an unknown slug is refused."""
+        assert fault_named("rope.half-split").family == "rope"
+        assert fault_named("cache.stale-row-after-rollback") in faults_at(Place.SESSION)
+        assert fault_named("cache.stale-row-after-rollback") not in faults_at(Place.BATCH, Place.TRAINING)
+        with pytest.raises(UnknownFault, match=r"rope\.sideways"):
+            fault_named("rope.sideways")
+
+
+class TestPlanting:
+    """Where a name was imported to, it is replaced; whatever happens, it is put back."""
+
+    def test_a_function_is_replaced_under_every_name(self) -> None:
+        """Modules that imported it see the wrong one while it is planted, and the very same object afterwards."""
+        holders = (greedy, generation, speculation, drafts)
+        right = greedy.greedy_token
+        assert all(holder.greedy_token is right for holder in holders)
+        with fault_named("argmax.last-maximum").planted():
+            assert all(holder.greedy_token is not right for holder in holders)
+        assert all(holder.greedy_token is right for holder in holders)
+
+    def test_a_name_that_is_imported_meanwhile_is_put_right(self) -> None:
+        """As a module that is imported late would hold it."""
+        right = greedy.greedy_token
+        with fault_named("argmax.last-maximum").planted():
+            generation.late = greedy.greedy_token  # type: ignore[attr-defined]
+        try:
+            assert generation.late is right  # type: ignore[attr-defined]
+        finally:
+            del generation.late  # type: ignore[attr-defined]
+
+    def test_an_error_within_restores(self) -> None:
+        """The reference is right again, and another fault can be planted."""
+        methods = dict(vars(RowStore))
+        with pytest.raises(ZeroDivisionError), fault_named("window.plus-one").planted():
+            raise ZeroDivisionError
+        assert methods == dict(vars(RowStore))
+        with fault_named("window.minus-one").planted():
+            assert methods != dict(vars(RowStore))
+
+    def test_a_second_fault_is_refused_unless_it_is_meant(self) -> None:
+        """And the refusal leaves the first one planted."""
+        right = greedy.greedy_token
+        with fault_named("argmax.last-maximum").planted():
+            wrong = greedy.greedy_token
+            with pytest.raises(FaultAlreadyPlanted, match=r"window\.none cannot be planted: argmax"):
+                fault_named("window.none").planted().__enter__()
+            assert greedy.greedy_token is wrong
+            with fault_named("window.none").planted(nested=True):
+                pass
+        assert greedy.greedy_token is right
+
+    def test_several_are_planted_together_and_compose(self) -> None:
+        """Base and layout are changed by different replacements of the same pass."""
+        faults = [fault_named("rope.adjacent"), fault_named("rope.base-10000")]
+        found = []
+        for chosen in ((), faults[:1], faults[1:], faults):
+            with planted_together(chosen):
+                found.append(VEHICLES[Place.BATCH]("llama.dense"))
+        assert len(set(found)) == 4
+        assert found[0] == untouched(Place.BATCH, "llama.dense")
+
+    def test_another_thread_waits(self) -> None:
+        """Two are never planted at once by accident."""
+        order: list[str] = []
+
+        def later() -> None:
+            with fault_named("window.none").planted():
+                order.append("second")
+
+        with fault_named("rope.none").planted():
+            thread = threading.Thread(target=later)
+            thread.start()
+            thread.join(0.05)
+            order.append("first")
+        thread.join()
+        assert order == ["first", "second"]
