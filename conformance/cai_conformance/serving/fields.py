@@ -1,0 +1,153 @@
+"""Reading an object of a message key by key: each has a type, a range, and is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from cai_conformance.serving.errors import ProtocolViolation
+from cai_conformance.serving.limits import LARGEST, NAMES, TEXT
+from cai_conformance.serving.lines import Json
+from cai_reference.arithmetic import from_hex_bits
+
+_BITS: Final = re.compile(r"[0-9a-fA-F]{16}")
+
+
+def violation(what: str, value: object, wanted: str) -> ProtocolViolation:
+    """Return the error for a value that is something else than what is wanted there."""
+    shown = _kind(value) if isinstance(value, dict | list) else repr(value)
+    return ProtocolViolation(what, f"is {shown if len(shown) <= 60 else shown[:59] + '…'}, not {wanted}")
+
+
+def integer(value: Json, what: str, low: int = 0, high: int = LARGEST) -> int:
+    """Return a value that is an integer from `low` to `high`."""
+    if type(value) is not int or not low <= value <= high:
+        raise violation(what, value, f"an integer from {low} to {high}")
+    return value
+
+
+def text(value: Json, what: str) -> str:
+    """Return a value that is a string of 1 to `TEXT` characters."""
+    if not isinstance(value, str) or not 0 < len(value) <= TEXT:
+        raise violation(what, value, f"a text of 1 to {TEXT} characters")
+    return value
+
+
+def real(value: Json, what: str) -> float:
+    """Return the double whose bits a string holds; NaN and infinities are numbers here."""
+    if not isinstance(value, str) or not _BITS.fullmatch(value):
+        raise violation(what, value, "the sixteen hex digits of a double")
+    return from_hex_bits(value)
+
+
+def large_integer(value: Json, what: str) -> int:
+    """Return an integer that is not negative, as a number up to 2^53 or as bits."""
+    if isinstance(value, str) and _BITS.fullmatch(value):
+        return int(value, 16)
+    return integer(value, what)
+
+
+def one_of(value: Json, what: str, words: Iterable[str]) -> str:
+    """Return a value that is one of some words."""
+    known = tuple(words)
+    if not isinstance(value, str) or value not in known:
+        raise violation(what, value, f"one of {', '.join(known)}")
+    return value
+
+
+def items(value: Json, what: str, low: int = 0, high: int = NAMES) -> list[Json]:
+    """Return a value that is a list of `low` to `high` things."""
+    if not isinstance(value, list):
+        raise violation(what, value, "a list")
+    if not low <= len(value) <= high:
+        wanted = f"{low}" if low == high else f"{low} to {high}"
+        raise ProtocolViolation(what, f"has {len(value)} entries, not {wanted}")
+    return value
+
+
+def entries(value: Json, what: str) -> dict[str, Json]:
+    """Return a value that is an object with keys of its own choice, each a text."""
+    if not isinstance(value, dict):
+        raise violation(what, value, "an object")
+    if len(value) > NAMES:
+        raise ProtocolViolation(what, f"has {len(value)} keys, more than {NAMES}")
+    for key in value:
+        text(key, f"a key of {what}")
+    return value
+
+
+class Fields:
+    """An object whose keys are known: all that are required are there, and none but those and `x_…`."""
+
+    def __init__(self, value: Json, what: str, required: str = "", optional: str = "") -> None:
+        """Take an object and the names of its keys, with blanks between them.
+
+        Raises:
+            ProtocolViolation: it is no object, lacks a key, or has one that nobody knows.
+        """
+        if not isinstance(value, dict):
+            raise violation(what, value, "an object")
+        self.what = what
+        self._values = value
+        names = required.split()
+        for name in names:
+            if name not in value:
+                raise ProtocolViolation(what, f"has no {name!r}")
+        known = {*names, *optional.split()}
+        for key in value:
+            if key not in known and not key.startswith("x_"):
+                raise ProtocolViolation(what, f"has the key {key[:60]!r}, which the protocol does not know")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: str) -> Json:
+        return self._values.get(key)
+
+    def label(self, key: str) -> str:
+        """Return what a value is called in a message."""
+        return f"{key!r} of {self.what}"
+
+    def integer(self, key: str, low: int = 0, high: int = LARGEST) -> int:
+        """Return an integer from `low` to `high`."""
+        return integer(self[key], self.label(key), low, high)
+
+    def text(self, key: str) -> str:
+        """Return a text that is not empty."""
+        return text(self[key], self.label(key))
+
+    def real(self, key: str) -> float:
+        """Return a double."""
+        return real(self[key], self.label(key))
+
+    def flag(self, key: str) -> bool:
+        """Return a truth value."""
+        value = self[key]
+        if not isinstance(value, bool):
+            raise violation(self.label(key), value, "true or false")
+        return value
+
+    def one_of(self, key: str, words: Iterable[str]) -> str:
+        """Return one of some words."""
+        return one_of(self[key], self.label(key), words)
+
+    def items(self, key: str, low: int = 0, high: int = NAMES) -> list[Json]:
+        """Return a list."""
+        return items(self[key], self.label(key), low, high)
+
+    def integers(self, key: str, low: int = 0, high: int = LARGEST, *, least: int = 0) -> tuple[int, ...]:
+        """Return a list of integers with at least so many entries."""
+        found = items(self[key], self.label(key), least, LARGEST)
+        return tuple(integer(value, f"entry {i} of {self.label(key)}", low, high) for i, value in enumerate(found))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of different texts."""
+        found = tuple(text(value, f"entry {i} of {self.label(key)}") for i, value in enumerate(self.items(key)))
+        if len(set(found)) != len(found):
+            raise ProtocolViolation(self.label(key), "has an entry twice")
+        return found
+
+
+def _kind(value: object) -> str:
+    return "an object" if isinstance(value, dict) else "a list"

@@ -1,0 +1,103 @@
+"""The four messages of `train`: settings and batches on the way there, losses and tensors on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cai_conformance.engines.errors import AnswerOutOfShape
+from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.serving.errors import ProtocolViolation
+from cai_conformance.serving.fields import Fields, integer, items, real
+from cai_conformance.serving.lines import Json, Object
+from cai_conformance.serving.tensors import TensorReader, TensorWriter
+from cai_reference.arithmetic import Array, hex_bits
+
+_REALS = ("learning_rate", "beta1", "beta2", "epsilon", "weight_decay")
+
+
+def write_settings(settings: TrainingSettings) -> dict[str, Json]:
+    """Return what `start-training` asks."""
+    reals: dict[str, Json] = {name: hex_bits(getattr(settings, name)) for name in _REALS}
+    clip = None if settings.clip is None else hex_bits(settings.clip)
+    return {**reals, "clip": clip, "decayed": list(settings.decayed)}
+
+
+def read_settings(message: Object) -> TrainingSettings:
+    """Read what `start-training` asks."""
+    fields = Fields(dict(message), "the message", f"id do seconds {' '.join(_REALS)} clip decayed")
+    clip = None if fields["clip"] is None else fields.real("clip")
+    return TrainingSettings(**{name: fields.real(name) for name in _REALS}, clip=clip, decayed=fields.texts("decayed"))
+
+
+def write_batch(batch: TrainingBatch) -> dict[str, Json]:
+    """Return what `gradients` and `train-step` ask."""
+    return {
+        "inputs": [list(row) for row in batch.inputs],
+        "targets": [[list(row) for row in head] for head in batch.targets],
+    }
+
+
+def read_batch(message: Object) -> TrainingBatch:
+    """Read what `gradients` and `train-step` ask."""
+    fields = Fields(dict(message), "the message", "id do seconds inputs targets")
+    inputs = _rows(fields["inputs"], "'inputs'", 0)
+    targets = tuple(
+        _rows(head, f"head {place} of 'targets'", -1) for place, head in enumerate(fields.items("targets", 1))
+    )
+    widths = [[len(row) for row in rows] for rows in (inputs, *targets)]
+    if len(set(widths[0])) != 1 or any(other != widths[0] for other in widths):
+        raise ProtocolViolation("the message", "has inputs and targets that are not of one shape")
+    return TrainingBatch(inputs, targets)
+
+
+def write_gradients(found: LossAndGradients, tensors: TensorWriter) -> dict[str, Json]:
+    """Return the answer to `gradients`."""
+    return {"loss": hex_bits(found.loss), "gradients": tensors.write_named(found.gradients)}
+
+
+def read_gradients(answer: Json, tensors: TensorReader) -> LossAndGradients:
+    """Read the answer to `gradients`."""
+    fields = Fields(answer, "the answer to gradients", "loss gradients")
+    return LossAndGradients(fields.real("loss"), tensors.read_named(fields.items("gradients"), "'gradients'"))
+
+
+def read_loss(answer: Json) -> float:
+    """Read the answer to `train-step`."""
+    return real(Fields(answer, "the answer to train-step", "loss")["loss"], "'loss'")
+
+
+def write_state(state: OptimizerState, tensors: TensorWriter) -> dict[str, Json]:
+    """Return the answer to `training-state`."""
+    return {
+        "weights": tensors.write_named(state.weights),
+        "first_moments": tensors.write_named(state.first_moments),
+        "second_moments": tensors.write_named(state.second_moments),
+    }
+
+
+def read_state(answer: Json, tensors: TensorReader) -> OptimizerState:
+    """Read the answer to `training-state`."""
+    parts = ("weights", "first_moments", "second_moments")
+    fields = Fields(answer, "the answer to training-state", " ".join(parts))
+    return OptimizerState(*(tensors.read_named(fields.items(part), f"{part!r}") for part in parts))
+
+
+def check_tensors(engine: str, found: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Compare tensors with those of the model file; whether some are missing is for the judges.
+
+    Raises:
+        AnswerOutOfShape: a name is not one of the file's, or a shape is another one.
+    """
+    for name, value in found.items():
+        if name not in shapes:
+            raise AnswerOutOfShape(engine, f"a tensor {name!r}", "those of the model file")
+        if value.shape != shapes[name]:
+            raise AnswerOutOfShape(engine, f"{name!r} of the shape {list(value.shape)}", f"{list(shapes[name])}")
+
+
+def _rows(value: Json, what: str, low: int) -> tuple[tuple[int, ...], ...]:
+    rows = items(value, what, 1)
+    return tuple(
+        tuple(integer(token, f"a token of {what}", low) for token in items(row, f"row {place} of {what}", 1))
+        for place, row in enumerate(rows)
+    )
