@@ -6,9 +6,9 @@ one, as engines do, so that the last bits of a piece depend on its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,51 +18,30 @@ import torch
 from cai_conformance.engines.description import Description, Feature, Nondeterminism
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
-from cai_conformance.torch_engine.cache import LayerCache
-from cai_conformance.torch_engine.calling import Call
+from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
 from cai_conformance.torch_engine.computing import FORMATS, PRECISIONS, computing
 from cai_conformance.torch_engine.generating import greedy
 from cai_conformance.torch_engine.loading import OpenedModel, open_folder
 from cai_conformance.torch_engine.observing import Observer, as_array, stages_of_row
-from cai_conformance.torch_engine.stack import never
+from cai_conformance.torch_engine.slots import Slots
+from cai_conformance.torch_engine.training import Trainer, gradients_of
 
 SLOTS: Final = 16
 CONTEXT: Final = 512
 """The most tokens a slot holds, whatever a model can be told."""
 
-FEATURES: Final = frozenset(
-    {
-        Feature.DROP,
-        Feature.COPY,
-        Feature.OBSERVE,
-        Feature.GENERATE,
-        Feature.POISON,
-        Feature.FAIL_AFTER,
-    }
-)
-
-
-@dataclass
-class _Slot:
-    """How much of a sequence is remembered, and where it starts."""
-
-    start: int = 0
-    length: int = 0
-
-    @property
-    def end(self) -> int:
-        """The position of the next token."""
-        return self.start + self.length
+ARMS: Final = frozenset({"full", "cached"})
+FEATURES: Final = frozenset(Feature)
 
 
 @dataclass
 class _Held:
-    """A loaded model, its caches, and the slots; the last one is for generation."""
+    """A loaded model with its sequences, the weights that it was loaded with, and what trains it."""
 
     opened: OpenedModel
-    caches: tuple[LayerCache, ...]
-    context: int
-    slots: list[_Slot] = field(default_factory=lambda: [_Slot() for _ in range(SLOTS + 1)])
+    slots: Slots
+    given: Mapping[str, torch.Tensor]
+    trainer: Trainer | None = None
 
 
 class TorchEngine:
@@ -95,7 +74,7 @@ class TorchEngine:
             tuple(FORMATS),
             Nondeterminism.BATCH if self._device.type == "cpu" else Nondeterminism.RUN,
             FEATURES,
-            frozenset({"full", "cached"}),
+            ARMS,
             SLOTS,
         )
 
@@ -110,15 +89,13 @@ class TorchEngine:
             raise self._refused(f"the format {wanted}", f"it has {', '.join(FORMATS)}")
         with self._refusing("the folder"):
             opened = open_folder(folder, FORMATS[wanted], self._device)
-        context = min(CONTEXT, opened.context)
         stack = opened.stack
-        caches = tuple(
-            LayerCache(remembered, SLOTS + 1, context, stack.dtype, stack.device) for remembered in stack.remembered
-        )
-        self._model, self._format, self._fail_after = _Held(opened, caches, context), wanted, None
-        weights = sum(each.numel() * each.element_size() for each in stack.parameters())
-        claimed = {"cache_bytes": sum(cache.bytes_a_slot for cache in caches), "weight_bytes": weights}
-        return Loaded(opened.conventions, context, claimed)
+        slots = Slots(stack, SLOTS, min(CONTEXT, opened.context))
+        given = {name: value.detach().clone() for name, value in stack.named_parameters()}
+        self._model, self._format, self._fail_after = _Held(opened, slots, given), wanted, None
+        weights = sum(value.numel() * value.element_size() for value in given.values())
+        claimed = {"cache_bytes": slots.bytes_a_slot, "weight_bytes": weights}
+        return Loaded(opened.conventions, slots.context, claimed)
 
     def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
         """Evaluate pieces of different slots as one batch, and remember their tokens.
@@ -126,13 +103,10 @@ class TorchEngine:
         Raises:
             Refused: a piece does not fit, or `fail_after` says so; nothing was remembered.
         """
-        held = self._loaded("a call")
+        slots = self._loaded("a call").slots
         limit, self._fail_after = self._fail_after, None
         with self._refusing("a call"):
-            if len({piece.slot for piece in pieces}) < len(pieces):
-                raise ValueError("two pieces are for one slot")
-            for piece in pieces:
-                self._check(held, piece)
+            slots.check(pieces)
         if not pieces:
             return ()
 
@@ -142,7 +116,7 @@ class TorchEngine:
 
         observer = Observer({} if observe else None)
         with computing():
-            logits = self._run(held, pieces, observer, behind)
+            logits = slots.run(pieces, observer, behind)
             return tuple(
                 Evaluated(
                     np.stack([as_array(head[row, list(piece.wanted)]) for head in logits]),
@@ -157,10 +131,10 @@ class TorchEngine:
         Raises:
             Refused: there is no such slot.
         """
-        held = self._loaded("to empty a slot")
+        slots = self._loaded("to empty a slot").slots
         with self._refusing("to empty a slot"):
-            self._check_slot(slot)
-        self._empty(held, slot)
+            slots.check_slot(slot)
+        slots.empty(slot)
 
     def drop(self, slot: int, first: int, last: int | None = None) -> None:
         """Forget the positions of a slot from `first` on.
@@ -168,21 +142,8 @@ class TorchEngine:
         Raises:
             Refused: the range is not at the end of the slot, or what is needed before it is gone.
         """
-        held = self._loaded("a cut")
         with self._refusing("a cut"):
-            self._check_slot(slot)
-            state = held.slots[slot]
-            if not state.start <= first <= state.end:
-                raise ValueError(f"slot {slot} holds the positions {state.start} … {state.end - 1}, not {first}")
-            if last is not None and last != state.end:
-                raise ValueError(f"it cuts at the end of a slot only, and position {state.end - 1} would stay")
-            length = first - state.start
-            for layer, cache in enumerate(held.caches):
-                if not cache.can_be_cut(slot, length):
-                    raise ValueError(f"layer {layer} no longer holds what position {first} looks back at")
-        for cache in held.caches:
-            cache.cut(slot, length)
-        state.length = length
+            self._loaded("a cut").slots.drop(slot, first, last)
 
     def copy(self, source: int, target: int) -> None:
         """Make a slot hold what another one holds.
@@ -190,44 +151,78 @@ class TorchEngine:
         Raises:
             Refused: there is no such slot.
         """
-        held = self._loaded("a copy")
         with self._refusing("a copy"):
-            self._check_slot(source)
-            self._check_slot(target)
-        for cache in held.caches:
-            cache.copy(source, target)
-        state = held.slots[source]
-        held.slots[target] = _Slot(state.start, state.length)
+            self._loaded("a copy").slots.copy(source, target)
 
     def generate(self, order: GenerationOrder) -> Generated:
-        """Generate greedily: `full` encodes the whole sequence for each token, `cached` the newest token.
+        """Generate greedily: `full` encodes the whole sequence for each token, `cached` what is new.
 
         Raises:
             Refused: the arm is another one, the prompt does not fit, or no such number of likeliest ids is there.
         """
-        held = self._loaded("a generation")
-        if order.arm not in ("full", "cached"):
+        slots = self._loaded("a generation").slots
+        if order.arm not in ARMS:
             raise self._refused("a generation", f"it has no arm {order.arm}")
-        slot = SLOTS
-        self._empty(held, slot)
+        slots.empty(slots.spare)
 
         def logits_after(sequence: Sequence[int]) -> torch.Tensor:
             if order.arm == "full":
-                self._empty(held, slot)
-            known = held.slots[slot].length
-            piece = Piece(slot, known, tuple(sequence[known:]), ())
-            return self._run(held, [piece], Observer())[0][0, -1]
+                slots.empty(slots.spare)
+            known = slots.length(slots.spare)
+            piece = Piece(slots.spare, known, tuple(sequence[known:]), ())
+            return slots.run([piece], Observer())[0][0, -1]
 
         with self._refusing("a generation"), computing():
-            outside = [token for token in order.prompt if not 0 <= token < held.opened.stack.vocabulary]
-            if outside:
-                raise ValueError(f"{outside[0]} is no id")
-            return greedy(order, held.context, logits_after)
+            slots.check_ids(order.prompt)
+            return greedy(order, slots.context, logits_after)
+
+    def gradients(self, batch: TrainingBatch) -> LossAndGradients:
+        """Return loss and gradients on the present weights; nothing changes.
+
+        Raises:
+            Refused: the batch does not fit the model.
+        """
+        held = self._loaded("gradients")
+        with self._refusing("gradients"), computing(recording=True):
+            return gradients_of(held.opened, batch)
+
+    def start_training(self, settings: TrainingSettings) -> None:
+        """Go back to the weights that were loaded, with fresh moments; all slots are empty then.
+
+        Raises:
+            Refused: the optimiser does not take the settings.
+        """
+        held = self._loaded("training")
+        with self._refusing("training"), computing():
+            trainer = Trainer(held.opened, settings)
+            for name, value in held.opened.stack.named_parameters():
+                value.copy_(held.given[name])
+        held.trainer = trainer
+        held.slots.empty_all()
+
+    def train_step(self, batch: TrainingBatch) -> float:
+        """Take one step, and return the loss before it; all slots are empty then, as they held another model's rows.
+
+        Raises:
+            Refused: training has not begun, or the batch does not fit the model.
+        """
+        held, trainer = self._loaded("a step"), self._training("a step")
+        with self._refusing("a step"), computing(recording=True):
+            loss = trainer.step(batch)
+        held.slots.empty_all()
+        return loss
+
+    def training_state(self) -> OptimizerState:
+        """Return what the last step left.
+
+        Raises:
+            Refused: training has not begun.
+        """
+        return self._training("the state of training").state()
 
     def poison(self, value: float) -> None:
         """Fill every cached row that no position owns."""
-        for cache in self._loaded("to poison").caches:
-            cache.poison(value)
+        self._loaded("to poison").slots.poison(value)
 
     def fail_after(self, layers: int) -> None:
         """Raise `Refused` in the next call of `evaluate`, behind so many blocks.
@@ -235,7 +230,7 @@ class TorchEngine:
         Raises:
             Refused: there are not so many blocks.
         """
-        blocks = len(self._loaded("to fail").caches)
+        blocks = len(self._loaded("to fail").opened.stack.blocks)
         if not 0 <= layers <= blocks:
             raise self._refused("to fail", f"the model has {blocks} blocks, not {layers}")
         self._fail_after = layers
@@ -250,52 +245,16 @@ class TorchEngine:
             return f"PyTorch on {torch.cuda.get_device_name(self._device)}"
         return f"PyTorch on {self._device}"
 
-    def _run(
-        self, held: _Held, pieces: Sequence[Piece], observer: Observer, behind: Callable[[int], None] = never
-    ) -> list[torch.Tensor]:
-        """Compute a batch, then remember it: what raises in between leaves everything as it was."""
-        stack, slots = held.opened.stack, [held.slots[piece.slot] for piece in pieces]
-        lengths = [slot.length for slot in slots]
-        call = Call.of([piece.tokens for piece in pieces], lengths, [piece.position for piece in pieces], stack.device)
-        places = torch.tensor([piece.slot for piece in pieces], device=stack.device)
-        pasts = [cache.past(places, max(lengths)) for cache in held.caches]
-        logits, rows = stack(call, pasts, observer, behind)
-        for row, (piece, slot) in enumerate(zip(pieces, slots, strict=True)):
-            tokens = len(piece.tokens)
-            for cache, new in zip(held.caches, rows, strict=True):
-                cache.store(piece.slot, slot.length, {name: value[row, :tokens] for name, value in new.items()})
-            slot.start = piece.position if slot.length == 0 else slot.start
-            slot.length += tokens
-        return list(logits)
-
-    def _check(self, held: _Held, piece: Piece) -> None:
-        self._check_slot(piece.slot)
-        slot, tokens = held.slots[piece.slot], len(piece.tokens)
-        if not tokens:
-            raise ValueError("a piece has no tokens")
-        outside = [token for token in piece.tokens if not 0 <= token < held.opened.stack.vocabulary]
-        if outside:
-            raise ValueError(f"{outside[0]} is no id")
-        if list(piece.wanted) != sorted({place for place in piece.wanted if 0 <= place < tokens}):
-            raise ValueError(f"the places {list(piece.wanted)} are not ascending places of {tokens} tokens")
-        if piece.position < 0 or (slot.length and piece.position != slot.end):
-            raise ValueError(f"slot {piece.slot} goes on at position {slot.end}, not {piece.position}")
-        if slot.length + tokens > held.context:
-            raise ValueError(f"{slot.length} and {tokens} tokens are more than the context of {held.context}")
-
-    def _check_slot(self, slot: int) -> None:
-        if not 0 <= slot < SLOTS:
-            raise ValueError(f"there are the slots 0 … {SLOTS - 1}, not {slot}")
-
-    def _empty(self, held: _Held, slot: int) -> None:
-        for cache in held.caches:
-            cache.cut(slot, 0)
-        held.slots[slot] = _Slot()
-
     def _loaded(self, what: str) -> _Held:
         if self._model is None:
             raise self._refused(what, "no model is loaded")
         return self._model
+
+    def _training(self, what: str) -> Trainer:
+        trainer = self._loaded(what).trainer
+        if trainer is None:
+            raise self._refused(what, "training has not begun")
+        return trainer
 
     def _refused(self, what: str, reason: str) -> Refused:
         return Refused(self._name, what, reason)

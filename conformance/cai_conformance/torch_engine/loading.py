@@ -11,11 +11,14 @@ import torch
 from safetensors.torch import load
 
 from cai_conformance.goldens import strict_json
-from cai_conformance.torch_engine.conventions import llama_conventions
+from cai_conformance.interchange.configurations import read_configuration
+from cai_conformance.torch_engine.cai_decoder import cai_decoder
+from cai_conformance.torch_engine.conventions import cai_conventions, llama_conventions
 from cai_conformance.torch_engine.llama import hugging_face_name, llama, reference_name
 from cai_conformance.torch_engine.llama_settings import LlamaSettings
 from cai_conformance.torch_engine.stack import Stack
 from cai_conformance.torch_engine.weights import Place, fill, places_of
+from cai_reference.models.decoder_configuration import DecoderConfiguration
 
 SETTINGS: Final = "config.json"
 HUGGING_FACE: Final = "model.safetensors"
@@ -85,4 +88,9 @@ def _described(data: bytes) -> _Described:
     if settings.get("model") == "llama":
         native = LlamaSettings.of_reference(settings)
         return _Described(lambda: llama(native), reference_name, REFERENCE, native.context, llama_conventions(native))
-    raise ValueError(f"{SETTINGS} describes neither a Llama model nor a CAI decoder")
+    decoder = read_configuration(data.decode("utf-8"))
+    if not isinstance(decoder, DecoderConfiguration):
+        raise ValueError(f"{SETTINGS} describes a draft, not a decoder")
+    return _Described(
+        lambda: cai_decoder(decoder), lambda name: name, REFERENCE, decoder.context, cai_conventions(decoder)
+    )

@@ -1,0 +1,148 @@
+"""Training by PyTorch: its gradients, its norm of gradients, its AdamW.
+
+One thing is not PyTorch's: `clip_grad_norm_` divides by the norm plus 1e-6. Here gradients are scaled to the limit
+itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+
+from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.torch_engine.computing import widened
+from cai_conformance.torch_engine.loading import OpenedModel
+from cai_conformance.torch_engine.observing import as_array
+from cai_reference.arithmetic import Array
+
+IGNORED = -1
+"""Stands where nothing is to be predicted."""
+
+
+class Trainer:
+    """Takes steps of AdamW on a model, beginning with fresh moments.
+
+    Raises:
+        ValueError: a tensor that is to decay is none of the model's.
+    """
+
+    def __init__(self, opened: OpenedModel, settings: TrainingSettings) -> None:
+        unknown = sorted(set(settings.decayed) - {place.name for place in opened.places.values()})
+        if unknown:
+            raise ValueError(f"there is no tensor {unknown[0]!r} to decay")
+        self._opened, self._clip = opened, settings.clip
+        named = dict(opened.stack.named_parameters())
+        groups = []
+        for decays in (True, False):
+            members = [
+                value for name, value in named.items() if (opened.places[name].name in settings.decayed) is decays
+            ]
+            if members:
+                groups.append({"params": members, "weight_decay": settings.weight_decay if decays else 0.0})
+        self._optimizer = torch.optim.AdamW(
+            groups,
+            lr=settings.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.epsilon,
+            foreach=False,
+        )
+
+    def step(self, batch: TrainingBatch) -> float:
+        """Take one step, and return the loss before it.
+
+        Raises:
+            ValueError: the batch does not fit the model.
+        """
+        loss = _backward(self._opened, batch)
+        parameters = list(self._opened.stack.parameters())
+        if self._clip is not None:
+            norm = float(clip_grad_norm_(parameters, math.inf))
+            if norm > self._clip:
+                for parameter in parameters:
+                    if parameter.grad is not None:
+                        parameter.grad.mul_(self._clip / norm)
+        self._optimizer.step()
+        self._opened.stack.zero_grad()
+        return loss
+
+    def state(self) -> OptimizerState:
+        """Return weights and moments; moments are zero before the first step."""
+        return OptimizerState(
+            weights=_in_file(self._opened, dict(self._opened.stack.named_parameters())),
+            first_moments=self._moments("exp_avg"),
+            second_moments=self._moments("exp_avg_sq"),
+        )
+
+    def _moments(self, kind: str) -> Mapping[str, Array]:
+        state = self._optimizer.state
+        return _in_file(
+            self._opened,
+            {
+                name: state[parameter][kind] if parameter in state else torch.zeros_like(parameter)
+                for name, parameter in self._opened.stack.named_parameters()
+            },
+        )
+
+
+def gradients_of(opened: OpenedModel, batch: TrainingBatch) -> LossAndGradients:
+    """Return loss and gradients on the present weights.
+
+    Raises:
+        ValueError: the batch does not fit the model.
+    """
+    loss = _backward(opened, batch)
+    gradients = {
+        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        for name, parameter in opened.stack.named_parameters()
+    }
+    found = LossAndGradients(loss, _in_file(opened, gradients))
+    opened.stack.zero_grad()
+    return found
+
+
+def _backward(opened: OpenedModel, batch: TrainingBatch) -> float:
+    """Leave the gradients of the loss in the parameters; return the loss."""
+    ids = _tensor(batch.inputs, opened)
+    targets = [_tensor(rows, opened) for rows in batch.targets]
+    _check(opened, ids, targets)
+    heads = opened.stack.from_the_start(ids)
+    if len(heads) != len(targets):
+        raise ValueError(f"there are targets for {len(targets)} heads, of which the model has {len(heads)}")
+    losses = [
+        cross_entropy(widened(logits).flatten(0, 1), rows.flatten(), ignore_index=IGNORED)
+        for logits, rows in zip(heads, targets, strict=True)
+    ]
+    loss = torch.stack(losses).mean()
+    opened.stack.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+    return float(loss.detach())
+
+
+def _check(opened: OpenedModel, ids: torch.Tensor, targets: list[torch.Tensor]) -> None:
+    vocabulary = opened.stack.vocabulary
+    if ids.dim() != 2 or not ids.numel():
+        raise ValueError("there are no tokens")
+    if ids.shape[1] > opened.context:
+        raise ValueError(f"rows of {ids.shape[1]} tokens are longer than the context of {opened.context}")
+    for head, rows in enumerate(targets):
+        if rows.shape != ids.shape:
+            raise ValueError(f"the targets of head {head} are {list(rows.shape)}, the inputs {list(ids.shape)}")
+        if bool((rows == IGNORED).all()):
+            raise ValueError(f"head {head} has nothing to predict")
+    for name, lowest, values in [("an input", 0, ids), *(("a target", IGNORED, rows) for rows in targets)]:
+        if int(values.min()) < lowest or int(values.max()) >= vocabulary:
+            raise ValueError(f"{name} is none of the ids 0 … {vocabulary - 1}")
+
+
+def _tensor(rows: tuple[tuple[int, ...], ...], opened: OpenedModel) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.int64, device=opened.stack.device)
+
+
+def _in_file(opened: OpenedModel, values: Mapping[str, torch.Tensor]) -> Mapping[str, Array]:
+    """Return tensors by the file's names, in the file's shapes."""
+    places = opened.places
+    return {places[name].name: as_array(places[name].to_file(value)) for name, value in values.items()}
