@@ -21,9 +21,10 @@ from cai_conformance.trace.reading import label_of
 LINE_LIMIT = 16 * 2**20
 FILE_LIMIT = 2**30
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x0A})
 _FORBIDDEN = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+_HIGH_CONTROL = re.compile(b"\xc2[\x80-\x9f]")
 
 
 def lines_of(data: bytes | str, *, line_limit: int = LINE_LIMIT, file_limit: int = FILE_LIMIT) -> list[str]:
@@ -37,23 +38,26 @@ def lines_of(data: bytes | str, *, line_limit: int = LINE_LIMIT, file_limit: int
         data = data.encode("utf-8", "surrogatepass")
     if len(data) > file_limit:
         raise TooLarge(0, "", "", len(data), file_limit)
-    if data.startswith(_BYTE_ORDER_MARK):
+    if data.startswith(BYTE_ORDER_MARK):
         raise ForbiddenCharacter(1, "", "", 1, "the byte order mark")
-    text = _decoded(data)
-    # Deleting is ten times faster than searching, and nearly always enough.
-    if len(data.translate(None, _CONTROLS)) < len(data) or b"\xc2" in data:
-        forbidden = _FORBIDDEN.search(data)
-        if forbidden:
-            raise _forbidden_at(data, forbidden.start())
-    if not text.endswith("\n"):
-        raise _cut_off(text)
+    text = decoded(data)
+    fault = forbidden_in(data)
+    if fault is None and not text.endswith("\n"):
+        fault = _cut_off(text)
+    if fault is not None:
+        raise fault
+    fault = blank_in(text) or trailing_space_in(text)
+    if fault is not None:
+        raise fault
     lines = text[:-1].split("\n")
-    _check_shape(text, lines)
-    _check_lengths(lines, line_limit)
+    fault = overlong_in(lines, line_limit)
+    if fault is not None:
+        raise fault
     return lines
 
 
-def _decoded(data: bytes) -> str:
+def decoded(data: bytes) -> str:
+    """The text of some bytes; NotUtf8, or CutOff where they end within a character."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as fault:
@@ -61,6 +65,42 @@ def _decoded(data: bytes) -> str:
             raise _cut_off(data[: fault.start].decode("utf-8")) from None
         line, column, label, field = _place(data, fault.start)
         raise NotUtf8(line, label, field, column) from None
+
+
+def forbidden_in(data: bytes) -> TraceFault | None:
+    """The first character of some lines that no trace holds."""
+    # Deleting is ten times faster than searching, and nearly always enough.
+    if len(data.translate(None, _CONTROLS)) == len(data) and not (b"\xc2" in data and _HIGH_CONTROL.search(data)):
+        return None
+    found = _FORBIDDEN.search(data)
+    assert found is not None
+    return _forbidden_at(data, found.start())
+
+
+def blank_in(text: str) -> TraceFault | None:
+    """The first line of some that has no characters."""
+    if not (text.startswith("\n") or "\n\n" in text):
+        return None
+    lines = text.split("\n")
+    blank = lines.index("")
+    return BlankLine(blank + 1, label_of(lines[blank - 1]) if blank else "", "")
+
+
+def trailing_space_in(text: str) -> TraceFault | None:
+    """The first line of some that ends with a space."""
+    if " \n" not in text:
+        return None
+    number, line = next((number, line) for number, line in enumerate(text.split("\n"), 1) if line.endswith(" "))
+    return TrailingSpace(number, label_of(line), shown_field(line.rpartition("|")[2].partition("=")[0]))
+
+
+def overlong_in(lines: list[str], limit: int) -> TraceFault | None:
+    """The first of some lines that is beyond the limit."""
+    for number, line in enumerate(lines, 1):
+        # A character has at most four bytes.
+        if len(line) * 4 > limit and (size := len(line.encode("utf-8"))) > limit:
+            return TooLarge(number, label_of(line[:4096]), "", size, limit)
+    return None
 
 
 def _forbidden_at(data: bytes, offset: int) -> TraceFault:
@@ -84,28 +124,14 @@ def _place(data: bytes, offset: int) -> tuple[int, int, str, str]:
 def _cut_off(text: str) -> CutOff:
     complete = text[: text.rfind("\n") + 1]
     last = complete.rstrip("\n").rpartition("\n")[2]
-    what = "the last line has no line feed" if text else "the file is empty"
-    return CutOff(complete.count("\n"), label_of(last), "", what)
+    return cut_off_after(complete.count("\n"), last, empty=not text)
 
 
-def _check_shape(text: str, lines: list[str]) -> None:
-    if text.startswith("\n") or "\n\n" in text:
-        blank = lines.index("")
-        raise BlankLine(blank + 1, label_of(lines[blank - 1]) if blank else "", "")
-    if " \n" in text:
-        number = next(number for number, line in enumerate(lines) if line.endswith(" "))
-        label = label_of(lines[number])
-        name = lines[number].rpartition("|")[2].partition("=")[0]
-        raise TrailingSpace(number + 1, label, shown_field(name))
+def cut_off_after(lines: int, last: str, *, empty: bool = False) -> CutOff:
+    """The fault of a text that ends within a line, behind so many whole ones, of which `last` is not blank."""
+    return CutOff(lines, label_of(last), "", "the file is empty" if empty else "the last line has no line feed")
 
 
 def shown_field(name: str) -> str:
     """A name for a message: empty unless it looks like a field name."""
     return name if re.fullmatch("[a-z][a-z0-9_]{0,60}", name) else ""
-
-
-def _check_lengths(lines: list[str], limit: int) -> None:
-    for number, line in enumerate(lines, 1):
-        # A character has at most four bytes.
-        if len(line) * 4 > limit and (size := len(line.encode("utf-8"))) > limit:
-            raise TooLarge(number, label_of(line[:4096]), "", size, limit)

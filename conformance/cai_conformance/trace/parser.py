@@ -7,7 +7,8 @@ for `cai_conformance.trace.compare` and the judges.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Lines
 
 from cai_conformance.trace.errors import (
     AfterEnd,
@@ -37,16 +38,13 @@ def parse(data: bytes | str, grammar_of: GrammarOf) -> Trace:
     Raises a TraceFault that names line, record and field. DigestMismatch comes last of all and carries the trace.
     """
     lines = lines_of(data)
-    opening = _read_opening(lines)
-    grammar = grammar_of(opening.get("suite"))
-    if grammar is None:
-        raise UnknownSuite(1, "TRACE", "suite", shortened(opening.get("suite")))
+    opening, grammar = read_opening(lines, grammar_of)
     profile = opening.get("profile")
-    sequence = Sequence(_rules_of(grammar, profile))
+    sequence = Sequence(rules_of(grammar, profile))
     inner = _read_inner(lines[1:-1], 2, grammar, profile, sequence, end_line=len(lines))
     end = read_record(lines[-1], len(lines), END)
     trace = Trace((opening, *inner, end))
-    _check_end(data, end, trace, len(lines))
+    check_end(trace, end, lambda: _digest(data))
     return trace
 
 
@@ -56,7 +54,7 @@ def parse_body(data: bytes | str, grammar: Grammar, profile: str) -> Trace:
     CONVENTION and BITS may be absent, everything else is checked as in `parse`.
     """
     lines = lines_of(data)
-    sequence = Sequence(_rules_of(grammar, profile), optional=OUTSIDE_BODY)
+    sequence = Sequence(rules_of(grammar, profile), optional=OUTSIDE_BODY)
     return Trace(_read_inner(lines, 1, grammar, profile, sequence, end_line=0))
 
 
@@ -66,7 +64,8 @@ def kind_of(line: str) -> str:
     return line if bar < 0 else line[:bar]
 
 
-def _read_opening(lines: list[str]) -> Record:
+def read_opening(lines: Lines[str], grammar_of: GrammarOf) -> tuple[Record, Grammar]:
+    """The TRACE record of some lines, and the grammar of its suite; a TraceFault where there is none, or no END."""
     if kind_of(lines[0]) != "TRACE":
         raise NoTraceLine(1, label_of(lines[0]), "")
     if kind_of(lines[-1]) != "END" or len(lines) == 1:
@@ -79,38 +78,59 @@ def _read_opening(lines: list[str]) -> Record:
     found = version.partition("=")[2]
     if version and found.partition(".")[0] != GRAMMAR:
         raise UnknownGrammar(1, "TRACE", "grammar", shortened(found), GRAMMAR)
-    return read_record(lines[0], 1, TRACE)
+    opening = read_record(lines[0], 1, TRACE)
+    grammar = grammar_of(opening.get("suite"))
+    if grammar is None:
+        raise UnknownSuite(1, "TRACE", "suite", shortened(opening.get("suite")))
+    return opening, grammar
 
 
-def _rules_of(grammar: Grammar, profile: str) -> tuple[RecordRule, ...]:
+def rules_of(grammar: Grammar, profile: str) -> tuple[RecordRule, ...]:
+    """The rules of a profile; UnknownProfile where the suite has none of this name."""
     rules = grammar.profiles.get(profile)
     if rules is None:
         raise UnknownProfile(1, "TRACE", "profile", shortened(profile), ", ".join(grammar.profiles))
     return rules
 
 
-class _LaterKinds:
-    """The kinds of the lines behind one line, found only when somebody asks."""
+def rule_for(line: str, number: int, rules: Mapping[str, RecordRule], profile: str) -> RecordRule:
+    """The rule for the kind of a line; UnknownRecord where the profile has none."""
+    kind = kind_of(line)
+    rule = rules.get(kind)
+    if rule is None:
+        raise UnknownRecord(number, label_of(line), "", f"'{shortened(kind)}'", profile)
+    return rule
 
-    def __init__(self, lines: list[str]) -> None:
+
+def check_end(trace: Trace, end: Record, digest: Callable[[], str]) -> None:
+    """Hold the END record against the number of records, and then against the digest of the bytes before it."""
+    line, counted = len(trace.records), len(trace.records) - 2
+    if end.integer("records") != counted:
+        raise WrongRecordCount(line, "END", "records", end.integer("records"), counted)
+    computed, stated = digest(), end.get("digest")
+    if stated != computed:
+        raise DigestMismatch(line, "END", "digest", stated, computed, trace)
+
+
+class LaterKinds:
+    """The kinds of the lines from one line on, found only when somebody asks."""
+
+    def __init__(self, lines: Callable[[int], Iterable[str]]) -> None:
         self._lines = lines
         self.start = 0
 
     def __contains__(self, kind: object) -> bool:
-        return any(kind_of(line) == kind for line in self._lines[self.start :])
+        return any(kind_of(line) == kind for line in self._lines(self.start))
 
 
 def _read_inner(
     lines: list[str], first: int, grammar: Grammar, profile: str, sequence: Sequence, *, end_line: int
 ) -> tuple[Record, ...]:
     by_kind = {rule.kind: rule for rule in grammar.profiles[profile]}
-    later = _LaterKinds(lines)
+    later = LaterKinds(lambda start: lines[start:])
     records = []
     for number, line in enumerate(lines, first):
-        kind = kind_of(line)
-        rule = by_kind.get(kind)
-        if rule is None:
-            raise UnknownRecord(number, label_of(line), "", f"'{shortened(kind)}'", profile)
+        rule = rule_for(line, number, by_kind, profile)
         record = read_record(line, number, rule, negative_zero=grammar.negative_zero)
         later.start = number - first + 1
         sequence.take(record, number, later)
@@ -119,13 +139,7 @@ def _read_inner(
     return tuple(records)
 
 
-def _check_end(data: bytes | str, end: Record, trace: Trace, line: int) -> None:
-    counted = len(trace.records) - 2
-    if end.integer("records") != counted:
-        raise WrongRecordCount(line, "END", "records", end.integer("records"), counted)
+def _digest(data: bytes | str) -> str:
     raw = data.encode("utf-8") if isinstance(data, str) else data
     hasher = hashlib.sha256(memoryview(raw)[: raw.rindex(b"\nEND|") + 1])
-    computed = f"sha256:{hasher.hexdigest()}"
-    stated = end.get("digest")
-    if stated != computed:
-        raise DigestMismatch(line, "END", "digest", stated, computed, trace)
+    return f"sha256:{hasher.hexdigest()}"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
+from typing import TypeVar, overload
 
 from cai_conformance.trace.errors import FieldAbsent, NotOfType, NoTraceLine
 
@@ -98,6 +100,11 @@ class Record:
                 return text
         raise FieldAbsent(0, self.label, name)
 
+    def texts(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The unescaped texts of some fields; an empty text stands for an absent field."""
+        found = dict(self.fields)
+        return tuple([found.get(name, "") for name in names])
+
     def integer(self, name: str) -> int:
         """A field as an integer."""
         return self._typed(name, int, "an integer")
@@ -148,11 +155,88 @@ class Envelope:
         return Record("TRACE", tuple((name, getattr(self, name)) for name in names))
 
 
+class RecordStore(Sequence[Record]):
+    """Where the records of a trace lie: in a list, or in a file from which they are read again when asked for.
+
+    Every look-up gives records in file order.
+    """
+
+    @abstractmethod
+    def of(self, kind: str) -> Sequence[Record]:
+        """All records of one kind."""
+
+    @abstractmethod
+    def without(self, kinds: Collection[str]) -> Sequence[Record]:
+        """All records but those of some kinds."""
+
+    @abstractmethod
+    def rows(self, kind: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """The unescaped texts of some fields of each record of a kind; an empty text stands for an absent field."""
+
+    @abstractmethod
+    def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
+        """The first record of a kind whose fields have these texts, with its place; None if there is none."""
+
+
+class ListedRecords(RecordStore):
+    """Records in memory, with the indices that look-ups ask for."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self._indices: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Record]: ...
+    def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
+        return self._records[place]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, tuple[Record, ...]]:
+        found: dict[str, list[Record]] = {}
+        for record in self._records:
+            found.setdefault(record.kind, []).append(record)
+        return {kind: tuple(records) for kind, records in found.items()}
+
+    def of(self, kind: str) -> tuple[Record, ...]:
+        """All records of one kind."""
+        return self._by_kind.get(kind, ())
+
+    def without(self, kinds: Collection[str]) -> tuple[Record, ...]:
+        """All records but those of some kinds."""
+        return tuple(record for record in self._records if record.kind not in kinds)
+
+    def rows(self, kind: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """The unescaped texts of some fields of each record of a kind."""
+        for record in self.of(kind):
+            yield record.texts(names)
+
+    def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
+        """The first record of a kind whose fields have these texts, with its place; None if there is none."""
+        names = tuple(fields)
+        index = self._indices.get((kind, names))
+        if index is None:
+            index = self._indices[kind, names] = {}
+            for place, record in enumerate(self._records):
+                if record.kind == kind and all(map(record.has, names)):
+                    index.setdefault(record.texts(names), place)
+        found = index.get(tuple(fields.values()))
+        return None if found is None else (found, self._records[found])
+
+
 @dataclass(frozen=True)
 class Trace:
     """The records of one trace in file order, TRACE and END included; a bare body has neither."""
 
-    records: tuple[Record, ...]
+    records: Sequence[Record]
+
+    @cached_property
+    def _store(self) -> RecordStore:
+        return self.records if isinstance(self.records, RecordStore) else ListedRecords(self.records)
 
     @property
     def envelope(self) -> Envelope:
@@ -162,26 +246,35 @@ class Trace:
         return Envelope(**dict(self.records[0].fields))
 
     @property
-    def body(self) -> tuple[Record, ...]:
+    def body(self) -> Sequence[Record]:
         """The records without TRACE, CONVENTION, BITS and END."""
-        return tuple(record for record in self.records if record.kind not in OUTSIDE_BODY)
+        return self._store.without(OUTSIDE_BODY)
 
     @property
-    def inner(self) -> tuple[Record, ...]:
+    def inner(self) -> Sequence[Record]:
         """The records between TRACE and END."""
-        return tuple(record for record in self.records if record.kind not in ("TRACE", "END"))
+        return self._store.without(("TRACE", "END"))
 
-    def all(self, kind: str) -> tuple[Record, ...]:
+    def all(self, kind: str) -> Sequence[Record]:
         """All records of one kind, in order."""
-        return tuple(record for record in self.records if record.kind == kind)
+        return self._store.of(kind)
+
+    def rows(self, kind: str, *names: str) -> Iterator[tuple[str, ...]]:
+        """The texts of some fields of each record of a kind, in order: the cheapest way to walk over many records.
+
+        An absent field gives an empty text, so ask in this way only for fields that cannot be empty, or must stand.
+        """
+        return self._store.rows(kind, names)
 
     def find(self, kind: str, **fields: str | int) -> Record | None:
         """The first record of `kind` whose named fields have these values, or None."""
-        wanted = {(name, str(value)) for name, value in fields.items()}
-        for record in self.records:
-            if record.kind == kind and wanted <= set(record.fields):
-                return record
-        return None
+        found = self._store.first(kind, {name: str(value) for name, value in fields.items()})
+        return found[1] if found is not None else None
+
+    def placed(self, key: RecordKey) -> tuple[int, Record] | None:
+        """The record that has a key, with its place in `records`, or None."""
+        names_and_texts = (part.partition("=") for part in key[1:])
+        return self._store.first(key[0], {name: text for name, _, text in names_and_texts})
 
     def keyed(self) -> dict[RecordKey, Record]:
         """Every record under its key, in file order."""

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from operator import le
+from typing import Protocol
 
 from cai_conformance.trace.errors import DuplicateRecord, MissingRecord, RecordOutOfOrder, TooManyRecords
 from cai_conformance.trace.records import Record, RecordKey
 from cai_conformance.trace.schema import RecordRule
+
+
+class SeenKeys(Protocol):
+    """The keys of the records so far."""
+
+    def first_line(self, record: Record, line: int) -> int:
+        """Return the line on which the key of a record stands first, `line` if it is new; and keep it."""
+
+
+class ListedKeys:
+    """The keys themselves, in memory."""
+
+    def __init__(self) -> None:
+        self._lines: dict[RecordKey, int] = {}
+
+    def first_line(self, record: Record, line: int) -> int:
+        """Return the line on which the key of a record stands first, `line` if it is new; and keep it."""
+        return self._lines.setdefault(record.key, line)
 
 
 class Sequence:
@@ -16,18 +36,20 @@ class Sequence:
     from one that is not there at all.
     """
 
-    def __init__(self, rules: tuple[RecordRule, ...], optional: Container[str] = ()) -> None:
+    def __init__(
+        self, rules: tuple[RecordRule, ...], optional: Container[str] = (), seen: SeenKeys | None = None
+    ) -> None:
         self._rules = rules
         self._minima = [0 if rule.kind in optional else rule.minimum for rule in rules]
         self._places = {rule.kind: place for place, rule in enumerate(rules)}
         self._place = 0
         self._count = 0
         self._last: int | None = None
-        self._lines: dict[RecordKey, int] = {}
+        self._seen = ListedKeys() if seen is None else seen
 
     def take(self, record: Record, line: int, later: Container[str]) -> None:
         """Accept the next record, of a kind that the rules have; raise the TraceFault that says why it cannot stand."""
-        first = self._lines.setdefault(record.key, line)
+        first = self._seen.first_line(record, line)
         if first != line:
             raise DuplicateRecord(line, record.label, "", first)
         place = self._places[record.kind]
@@ -42,6 +64,29 @@ class Sequence:
             if self._last is not None and value < self._last:
                 raise RecordOutOfOrder(line, record.label, rule.key[0], f"{self._last} stands before it")
             self._last = value
+
+    def takes_more(self, kind: str) -> bool:
+        """Whether any number of records of a kind may stand here, so that `take_rest` can be asked for them."""
+        rule = self._rules[self._place]
+        return rule.kind == kind and rule.maximum is None and self._count > 0
+
+    def take_rest(self, keys: list[tuple[str, ...]]) -> int:
+        """Accept the next records of the kind of the last one, of which only the keys are known, taken for new ones.
+
+        Returns how many are accepted. The next one, if there is one more, has to go through `take`.
+        """
+        rule = self._rules[self._place]
+        taken = len(keys)
+        if rule.ascending:
+            values = [int(key[0]) for key in keys]
+            before = [values[0] if self._last is None else self._last, *values[:-1]]
+            if not all(map(le, before, values)):
+                taken = next(
+                    place for place, (one, other) in enumerate(zip(before, values, strict=True)) if one > other
+                )
+            self._last = values[taken - 1] if taken else self._last
+        self._count += taken
+        return taken
 
     def finish(self, line: int) -> None:
         """Accept the end of the records, of which END stands on `line` (0: there is no END)."""

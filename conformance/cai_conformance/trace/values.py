@@ -59,6 +59,9 @@ MEANINGS = {
 }
 """What a value of each type looks like, in words."""
 
+SMALLEST_INTEGER = -(2**63)
+LARGEST_INTEGER = 2**64 - 1
+
 _INTEGER = "(?:0|-?[1-9][0-9]{0,19}+)"
 _SURE_INTEGER = "(?:0|-?[1-9][0-9]{0,17}+)"  # never out of range
 _BITS = "[0-9a-f]{16}"
@@ -91,7 +94,7 @@ def usual_pattern(kind: FieldType, *, negative_zero: bool = False, words: tuple[
         case FieldType.INTEGER:
             return _SURE_INTEGER
         case FieldType.INTEGERS:
-            return _list(_SURE_INTEGER)
+            return list_pattern(_SURE_INTEGER)
         case _:
             return _pattern(kind, negative_zero)
 
@@ -101,17 +104,17 @@ def _pattern(kind: FieldType, negative_zero: bool) -> str:
         case FieldType.INTEGER:
             return _INTEGER
         case FieldType.INTEGERS:
-            return _list(_INTEGER)
+            return list_pattern(_INTEGER)
         case FieldType.REAL6:
             return _real(6, negative_zero)
         case FieldType.REAL9:
             return _real(9, negative_zero)
         case FieldType.REALS6:
-            return _list(_real(6, negative_zero))
+            return list_pattern(_real(6, negative_zero))
         case FieldType.BITS:
             return _BITS
         case FieldType.BITS_LIST:
-            return _list(_BITS)
+            return list_pattern(_BITS)
         case FieldType.SHA256:
             return "sha256:[0-9a-f]{64}"
         case FieldType.DIGEST:
@@ -126,7 +129,8 @@ def _real(digits: int, negative_zero: bool) -> str:
     return rf"(?:{minus}(?:0|[1-9][0-9]{{0,308}}+)\.[0-9]{{{digits}}}|nan|-?inf)"
 
 
-def _list(item: str) -> str:
+def list_pattern(item: str) -> str:
+    """A pattern for a list of items, each of which the pattern `item` matches."""
     # Possessive, so that a list of a million items needs no stack to go back on.
     return rf"\[(?:{item}(?:, {item})*+)?+\]"
 
@@ -134,7 +138,7 @@ def _list(item: str) -> str:
 def _in_range(text: str) -> bool:
     if not _LONG.search(text):
         return True
-    return all(-(2**63) <= int(item) < 2**64 for item in _DIGITS.findall(text))
+    return all(SMALLEST_INTEGER <= int(item) <= LARGEST_INTEGER for item in _DIGITS.findall(text))
 
 
 def _is_string(text: str) -> bool:
