@@ -16,9 +16,11 @@ from cai_conformance.suites import SUITES, find_suite
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.errors import DigestMismatch, NoTraceLine, TraceFault
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse, parse_body
+from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Trace
 from cai_conformance.trace.schema import Grammar
+from cai_conformance.trace.source import Source
+from cai_conformance.trace.streaming import parse_body_source, parse_source
 from cai_conformance.verdicts import Difference, Outcome, Report
 from cai_reference.arithmetic import UnknownArithmetic, named
 
@@ -80,7 +82,7 @@ def verification_of(backend: TraceFileBackend, store: GoldenStore) -> Verificati
     """
     path = backend.name.removeprefix("trace:")
     try:
-        trace = parse(backend.data, grammar_of)
+        trace = backend.read(grammar_of)
     except DigestMismatch as error:
         raise EnvelopeFault(path, f"{error}{_first_difference(error.trace, store)}") from None
     except TraceFault as error:
@@ -95,7 +97,7 @@ def verification_of(backend: TraceFileBackend, store: GoldenStore) -> Verificati
     return Verification(backend, SuiteRun(suite, question_for(suite, store, options)))
 
 
-def differences_between(left: bytes, right: bytes, names: tuple[str, str]) -> Comparison:
+def differences_between(left: bytes | Source, right: bytes | Source, names: tuple[str, str]) -> Comparison:
     """Compare two traces, or bodies of traces, aligned by key.
 
     Raises:
@@ -114,24 +116,25 @@ def differences_between(left: bytes, right: bytes, names: tuple[str, str]) -> Co
     return Comparison(compare(expected, found, grammar), tuple(notes))
 
 
-def _read(data: bytes, name: str, notes: list[str]) -> tuple[Trace, Grammar]:
+def _read(data: bytes | Source, name: str, notes: list[str]) -> tuple[Trace, Grammar]:
+    source = Source.of_bytes(data, name) if isinstance(data, bytes) else data
     try:
-        trace = parse(data, grammar_of)
+        trace = parse_source(source, grammar_of)
     except DigestMismatch as error:
         notes.append(f"{name}: {error}")
         trace = error.trace
     except NoTraceLine as error:
-        return _read_body(data, name, error)
+        return _read_body(source, name, error)
     except TraceFault as error:
         raise EnvelopeFault(name, str(error)) from None
     return trace, find_suite(trace.envelope.suite).grammar
 
 
-def _read_body(data: bytes, name: str, error: NoTraceLine) -> tuple[Trace, Grammar]:
+def _read_body(source: Source, name: str, error: NoTraceLine) -> tuple[Trace, Grammar]:
     """Read a text without envelope by the first grammar that it keeps."""
     for suite in SUITES:
         try:
-            return parse_body(data, suite.grammar, "golden"), suite.grammar
+            return parse_body_source(source, suite.grammar, "golden"), suite.grammar
         except TraceFault:
             continue
     raise EnvelopeFault(name, str(error)) from None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from cai_conform import options
 from cai_conform.commands.run import judged, make_report, show
 from cai_conform.terminal import say
+
+if TYPE_CHECKING:
+    from cai_conformance.trace.source import Source
 
 STANDARD_INPUT = "-"
 
@@ -37,7 +39,7 @@ def verify(
     from cai_conformance.goldens import GoldenStore, locate
     from cai_conformance.verification import Verification, verification_of
 
-    verification: Verification = verification_of(TraceFileBackend(file, read_file(file)), GoldenStore(locate()))
+    verification: Verification = verification_of(TraceFileBackend(file, open_trace(file)), GoldenStore(locate()))
     verdicts = judged([verification.run], verification.backend, expression, jobs=1)
     report = make_report(verification.backend.name, [verification.run], verdicts)
     if output_format is not None or verbose:
@@ -58,7 +60,7 @@ def diff(
 
     if expected == found == STANDARD_INPUT:
         raise InputUnreadable(STANDARD_INPUT, "standard input holds one trace, not two")
-    comparison = differences_between(read_file(expected), read_file(found), (expected, found))
+    comparison = differences_between(open_trace(expected), open_trace(found), (expected, found))
     for note in comparison.notes:
         say(f"cai-conform: {note}")
     for difference in comparison.differences[:limit]:
@@ -71,19 +73,42 @@ def diff(
     raise typer.Exit(1 if comparison.differences else 0)
 
 
-def read_file(path: str) -> bytes:
-    """Read a file or standard input.
+def open_trace(path: str) -> Source:
+    """Open a file or standard input, of which a trace may be larger than memory.
 
     Raises:
-        InputUnreadable: the operating system refuses.
+        InputUnreadable: the operating system refuses; a device does not end; a line is beyond the limit.
     """
-    from cai_conformance.errors import InputUnreadable
+    from cai_conformance.trace.source import open_source, spooled
 
+    return spooled(_standard_input(), path) if path == STANDARD_INPUT else open_source(path)
+
+
+def read_file(path: str) -> bytes:
+    """Read a file or standard input, as much of it as a trace may have.
+
+    Raises:
+        InputUnreadable: the operating system refuses, or a device does not end.
+        InputTooLarge: standard input holds more.
+    """
+    from cai_conformance.errors import InputTooLarge, InputUnreadable
+    from cai_conformance.trace.lines import FILE_LIMIT
+    from cai_conformance.trace.source import open_source
+
+    if path != STANDARD_INPUT:
+        return open_source(path).whole()
     try:
-        if path == STANDARD_INPUT:
-            if sys.stdin is None:
-                raise InputUnreadable(path, "standard input is closed")
-            return sys.stdin.buffer.read()
-        return Path(path).read_bytes()
+        data = _standard_input().read(FILE_LIMIT + 1)
     except OSError as error:
         raise InputUnreadable(path, error.strerror or str(error)) from None
+    if len(data) > FILE_LIMIT:
+        raise InputTooLarge(path, len(data), FILE_LIMIT)
+    return data
+
+
+def _standard_input() -> BinaryIO:
+    from cai_conformance.errors import InputUnreadable
+
+    if sys.stdin is None:
+        raise InputUnreadable(STANDARD_INPUT, "standard input is closed")
+    return sys.stdin.buffer
