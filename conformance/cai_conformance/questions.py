@@ -13,7 +13,7 @@ from cai_conformance.errors import InputTooLarge, InputUnreadable
 from cai_conformance.goldens import Golden, GoldenStore
 from cai_conformance.goldens.errors import GoldenDisagrees
 from cai_conformance.judges.evidence import Question
-from cai_conformance.measuring.policy import Policy
+from cai_conformance.measuring.policy import AUTO, Policy
 from cai_conformance.stories import MAXIMUM_STORY_BYTES
 from cai_conformance.suites.errors import IncompleteInput, UnknownProfile, UnusedInput
 from cai_conformance.suites.suite import Suite, SuiteInput
@@ -45,7 +45,7 @@ class Options:
     profile: str | None = None
     stories: Path | None = None
     examples: int = 0
-    policy: Policy = Policy()
+    policy: Policy = AUTO
 
 
 def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question:

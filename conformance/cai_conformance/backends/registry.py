@@ -37,8 +37,11 @@ SCHEMES: Final = (
     "trace:FILE",
     "module:attribute",
 )
-LIBRARIES: Final = {"torch": "torch_engine", "transformers": "transformers_engine"}
-"""Libraries that have an engine here, and the module that makes it."""
+LIBRARIES: Final = {
+    "torch": ("cai_conformance.torch_engine", "TorchEngine"),
+    "transformers": ("cai_conformance.transformers_engine", "TransformersEngine"),
+}
+"""Libraries that have an engine here, its module and its class, which takes a format and a device."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,9 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
         raise UnknownBackend(spec, ", ".join(f"{library}:{name}" for name in PRECISIONS))
 
     def opened() -> Engine:
-        module = importlib.import_module(f"cai_conformance.{LIBRARIES[library]}")
-        return cast("Engine", module.open_engine(precision or PRECISIONS[0], device or "cpu"))
+        module, name = LIBRARIES[library]
+        wishes = [precision or PRECISIONS[0], *([device] if device else [])]
+        return cast("Engine", getattr(importlib.import_module(module), name)(*wishes))
 
     return EngineBackend(spec, opened)
 

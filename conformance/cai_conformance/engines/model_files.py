@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,9 @@ from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.backends.decoder.plan import DECODE_PHASES
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
 from cai_conformance.engines.given_model import SETTINGS
+from cai_conformance.engines.tensor_names import file_tensors
 from cai_conformance.interchange.configurations import read_configuration
+from cai_reference.arithmetic import Array
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
 from cai_reference.models.decoder import Decoder
@@ -32,10 +34,25 @@ CONTEXT: Final = 48
 
 @dataclass(frozen=True)
 class FolderModel:
-    """A model, and the conventions that its reader follows."""
+    """A model, the conventions that its reader follows, and how its file names tensors."""
 
     model: DecoderStack
     conventions: Mapping[str, str]
+    layout: WeightsLayout
+
+    def file_tensors(self, tensors: Mapping[str, Array]) -> Tensors:
+        """Return parameters by the file's names, in the file's shapes."""
+        return file_tensors(self.layout, tensors)
+
+    def native_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the reference's names of tensors of the file.
+
+        Raises:
+            KeyError: a name is none of the file's.
+        """
+        if self.layout is WeightsLayout.NATIVE:
+            return tuple(names)
+        return tuple(map(hugging_face.native_name, names))
 
 
 def read_folder(folder: Path) -> FolderModel:
@@ -52,7 +69,8 @@ def read_folder(folder: Path) -> FolderModel:
         raise ValueError(f"{SETTINGS} is no object")
     if "hidden_size" in settings:
         data = (folder / WeightsLayout.HUGGING_FACE.file).read_bytes()
-        return _filled(Llama.initialize(_hugging_face(settings), SplitMix64(0)), hugging_face.read_tensors(data))
+        values = hugging_face.read_tensors(data)
+        return _filled(Llama.initialize(_hugging_face(settings), SplitMix64(0)), values, WeightsLayout.HUGGING_FACE)
     data = (folder / WeightsLayout.NATIVE.file).read_bytes()
     values = {name: np.asarray(value, dtype=np.float64) for name, value in load(data).items()}
     if settings.get("model") == "llama":
@@ -63,13 +81,13 @@ def read_folder(folder: Path) -> FolderModel:
     return _filled(Decoder.initialize(sizes, SplitMix64(0)), values)
 
 
-def _filled(model: DecoderStack, values: Tensors) -> FolderModel:
+def _filled(model: DecoderStack, values: Tensors, layout: WeightsLayout = WeightsLayout.NATIVE) -> FolderModel:
     names = {parameter.name for parameter in model.parameters}
     if names != set(values):
         raise ValueError(f"tensors differ: {', '.join(sorted(names ^ set(values))[:3])}")
     for parameter in model.parameters:
         parameter.assign(values[parameter.name].reshape(parameter.shape))
-    return FolderModel(model, _conventions(model))
+    return FolderModel(model, _conventions(model), layout)
 
 
 def _conventions(model: DecoderStack) -> Mapping[str, str]:

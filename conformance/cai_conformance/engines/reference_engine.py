@@ -7,7 +7,7 @@ piece of a call is evaluated by itself, so that neither shape nor neighbours mat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ from cai_conformance.engines.description import Description, Feature, Precision
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.model_files import FolderModel, read_folder
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
+from cai_conformance.engines.reference_training import ReferenceTraining, loss_and_gradients
+from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.decoding.generation import Limits, ReencodingPath, StreamingPath, generate
@@ -48,12 +50,13 @@ class ReferenceEngine:
         self._arithmetic, self._slack = arithmetic, slack
         self._folder: FolderModel | None = None
         self._slots: dict[int, _Slot] = {}
+        self._training: ReferenceTraining | None = None
         self.description = Description(
             "reference",
             __version__,
             arithmetic.identifier if arithmetic.bitwise else "float64",
             Precision.uniform("float64"),
-            features=frozenset({Feature.DROP, Feature.COPY, Feature.OBSERVE, Feature.GENERATE}),
+            features=frozenset({Feature.DROP, Feature.COPY, Feature.OBSERVE, Feature.GENERATE, Feature.TRAIN}),
             arms=frozenset({"full", "cached"}),
             slots=SLOTS,
         )
@@ -70,7 +73,7 @@ class ReferenceEngine:
             self._folder = read_folder(folder)
         except (OSError, ValueError, CaiReferenceError) as error:
             raise self._refused("the folder", str(error)) from error
-        self._slots = {}
+        self._slots, self._training = {}, None
         return Loaded(self._folder.conventions, self._folder.model.configuration.context)
 
     def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
@@ -138,9 +141,61 @@ class ReferenceEngine:
         except CaiReferenceError as error:
             raise self._refused("a generation", str(error)) from error
 
+    def gradients(self, batch: TrainingBatch) -> LossAndGradients:
+        """Return loss and gradients on the present weights.
+
+        Raises:
+            Refused: nothing is loaded, or a number left the range of binary64.
+        """
+        held = self._loaded()
+        try:
+            loss, gradients = loss_and_gradients(held.model, batch.inputs, batch.targets, self._arithmetic)
+        except CaiReferenceError as error:
+            raise self._refused("gradients", str(error)) from error
+        return LossAndGradients(loss, held.file_tensors(gradients))
+
+    def start_training(self, settings: TrainingSettings) -> None:
+        """Begin with fresh moments.
+
+        Raises:
+            Refused: nothing is loaded, or the settings are out of range.
+        """
+        held = self._loaded()
+        try:
+            named = replace(settings, decayed=held.native_names(settings.decayed))
+            self._training = ReferenceTraining(held.model, named, self._arithmetic)
+        except (CaiReferenceError, KeyError) as error:
+            raise self._refused("these settings", str(error)) from error
+
+    def train_step(self, batch: TrainingBatch) -> float:
+        """Take one step.
+
+        Raises:
+            Refused: no training was started, or a number left the range of binary64.
+        """
+        if self._training is None:
+            raise self._refused("a step", "no training was started")
+        self._slots = {}
+        try:
+            return self._training.step(batch.inputs, batch.targets).loss
+        except CaiReferenceError as error:
+            raise self._refused("a step", str(error)) from error
+
+    def training_state(self) -> OptimizerState:
+        """Return weights and moments.
+
+        Raises:
+            Refused: no training was started.
+        """
+        if self._training is None:
+            raise self._refused("a state", "no training was started")
+        held = self._loaded()
+        first, second, weights = map(held.file_tensors, self._training.state())
+        return OptimizerState(weights, first, second)
+
     def close(self) -> None:
         """Forget everything."""
-        self._folder, self._slots = None, {}
+        self._folder, self._slots, self._training = None, {}, None
 
     def _evaluated(self, piece: Piece, *, observe: bool) -> Evaluated:
         held = self._slots.get(piece.slot)

@@ -6,23 +6,28 @@ answer; the runner turns it into verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar, cast
 
 from cai_conformance.arithmetics import precision_of
 from cai_conformance.backends.asking import ask, ask_again
 from cai_conformance.backends.protocol import Backend, TraceRequest
+from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.engines.given_model import GivenModel
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.measuring.floor import NoiseFloor, estimated_floor, measured_floor
-from cai_conformance.measuring.policy import Policy
+from cai_conformance.measuring.policy import AUTO, Policy
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.parser import parse
 from cai_conformance.trace.records import Record, Trace
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.vectors import VectorFile, read_vectors
 from cai_conformance.verdicts import Difference
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Question:
     grammar: Grammar
     conventions: Record
     golden: Trace | None
-    policy: Policy = Policy()
+    policy: Policy = AUTO
     unoffered: str = ""
 
     def of_given_weights(self, reason: str) -> Question:
@@ -69,6 +74,7 @@ class Evidence:
         self._executor = executor
         self._main: Future[bytes] | None = None
         self._replay: Future[bytes] | None = None
+        self._shared: dict[str, object] = {}
 
     def start(self, *, needs_replay: bool) -> None:
         """Begin runs in the background, where there is an executor for them.
@@ -97,7 +103,8 @@ class Evidence:
         Raises:
             TraceError: it breaks the grammar or its envelope.
         """
-        return self._parsed(self.main_bytes)
+        stored = self._stored(self.question.request)
+        return self._parsed(self.main_bytes) if stored is None else stored
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
@@ -111,7 +118,8 @@ class Evidence:
         if self.question.request.profile == "edges":
             return self.main
         request = replace(self.question.request, profile="edges")
-        return self._parsed(ask(self.backend, request))
+        stored = self._stored(request)
+        return self._parsed(ask(self.backend, request)) if stored is None else stored
 
     @cached_property
     def replay(self) -> bytes:
@@ -145,6 +153,20 @@ class Evidence:
             return measured_floor(self.opened, cases)
         return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
 
+    def remembered(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return what several judges share, computed by the first of them; an error is not kept."""
+        if name not in self._shared:
+            self._shared[name] = compute()
+        return cast("Value", self._shared[name])
+
     def _parsed(self, data: bytes) -> Trace:
-        grammar = self.question.grammar
-        return parse(data, lambda suite: grammar if suite == grammar.suite else None)
+        return parse(data, self._grammar_of)
+
+    def _stored(self, request: TraceRequest) -> Trace | None:
+        """Return the trace of a backend that has it at rest, so that its bytes need not be held; None of any other."""
+        if not isinstance(self.backend, TraceFileBackend):
+            return None
+        return self.backend.parsed(request, self._grammar_of)
+
+    def _grammar_of(self, suite: str) -> Grammar | None:
+        return self.question.grammar if suite == self.question.grammar.suite else None

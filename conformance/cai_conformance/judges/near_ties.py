@@ -1,9 +1,9 @@
 """The judge of generated tokens where bits are not defined.
 
 At the first token that differs, the reference says by how much it preferred its own. If that is no more than what the
-backend's rounding explains, it is a near tie: generation is taken up again behind the reference's token, and the rest is
-judged as well. If it is more, it is a fault. An exact tie is no matter of rounding: there the lower id is right, unless
-the backend's own two logits differ.
+backend's rounding explains, it is a near tie: generation is taken up again behind the reference's token, and the rest
+is judged as well. If it is more, it is a fault. An exact tie is no matter of rounding: there the lower id is right,
+unless the backend's own two logits differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judge of vector cases: each answer of the backend's edges trace against the one right answer.
 
-Where the backend's arithmetic does not define every bit, rows and tokens are judged by its measured rounding, unless the
-policy says otherwise; answers that are whole numbers are compared as they are.
+Where the backend's arithmetic does not define every bit, rows and tokens are judged by its measured rounding, unless
+the policy says otherwise; answers that are whole numbers are compared as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The noise floor of a backend: how far two results lie apart that differ by rounding alone.
 
 Measured on rows of given weights, where the backend can be driven: against its own run in a finer format, and against
-runs whose sums are taken in another order. Where it cannot be, the floor is estimated by the reference, whose stages are
-rounded to the backend's format; where that is the reference's own, by its fast arithmetic beside the strict one.
+runs whose sums are taken in another order. Where it cannot be, the floor is estimated by the reference, whose stages
+are rounded to the backend's format; where that is the reference's own, by its fast arithmetic beside the strict one.
 """
 
 from __future__ import annotations

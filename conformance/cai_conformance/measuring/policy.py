@@ -58,6 +58,10 @@ class Policy:
         return f"ulp:{self.ulps:g}" if self.kind is PolicyKind.ULP else self.kind.value
 
 
+AUTO: Final = Policy()
+"""What holds if nobody says anything."""
+
+
 def parse_policy(text: str) -> Policy:
     """Return the policy of this name.
 

@@ -1,8 +1,8 @@
 """The same model with its channels in another order: an equal function whose sums are taken in another order.
 
-The residual channels are permuted everywhere: columns of the table and of what writes to the residual stream, entries of
-the norms, rows of what reads it. So are the inner channels of the feed-forward layers. Nothing that a position, a head or
-an id decides moves, so the logits are the same numbers but for rounding, and the difference is that rounding.
+The residual channels are permuted everywhere: columns of the table and of what writes to the residual stream, entries
+of the norms, rows of what reads it. So are the inner channels of the feed-forward layers. Nothing that a position, a
+head or an id decides moves, so the logits are the same numbers but for rounding, and the difference is that rounding.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def can_reorder(tensors: Mapping[str, Array]) -> bool:
 
 
 def reordered(tensors: Tensors, seed: int, *, back: bool = False) -> Tensors:
-    """Return a model's tensors with channels in an order drawn by `seed`; `back` undoes that, of gradients for example."""
+    """Return a model's tensors with channels in an order drawn by `seed`; `back` undoes that, of gradients as well."""
     generator = SplitMix64(seed)
     table = next(value for name, value in tensors.items() if RESIDUAL[0][0].fullmatch(name))
     inner = max(value.shape[0] for name, value in tensors.items() if INNER[-1][0].fullmatch(name))

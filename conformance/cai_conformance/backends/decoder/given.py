@@ -28,7 +28,8 @@ def write_given(phase: DecodePhase, values: Tensors) -> bytes:
 
 def native_file(values: Tensors) -> bytes:
     """Return a file of weights in single precision, by the reference's names."""
-    return save({name: value.astype(np.float32) for name, value in values.items()})
+    # The writer takes the memory as it lies, so that an array in another order has to be copied.
+    return save({name: np.ascontiguousarray(value, dtype=np.float32) for name, value in values.items()})
 
 
 def read_given(phase: DecodePhase, sizes: Sizes, weights: bytes, *, tied: bool = False) -> DecoderStack:

@@ -1,0 +1,111 @@
+"""Steps of training by the reference, with every part of a step kept: what an engine that trains is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cai_conformance.backends.decoder.given import Tensors
+from cai_conformance.engines.training import TrainingSettings
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.autograd import Tape, Variable, backward, gather, mean_nll, mean_of, reshape
+from cai_reference.models.errors import NoTargets
+from cai_reference.models.stack import DecoderStack
+from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
+from cai_reference.training.adamw import GradientScale
+from cai_reference.training.decoder_training import gradient_norm
+
+Targets = Sequence[Sequence[Sequence[int]]]
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """One step, part by part, by the reference's names of tensors.
+
+    Attributes:
+        loss: before the step, in nats.
+        gradients: before clipping.
+        norm: of all gradients together.
+        first_moments, second_moments, weights: after the step.
+    """
+
+    loss: float
+    gradients: Tensors
+    norm: float
+    first_moments: Tensors
+    second_moments: Tensors
+    weights: Tensors
+
+
+class ReferenceTraining:
+    """A model of the reference that is trained step by step; the model is changed.
+
+    Args:
+        model: whose weights move.
+        settings: of AdamW; tensors that decay by the reference's names.
+        arithmetic: in which it computes.
+    """
+
+    def __init__(self, model: DecoderStack, settings: TrainingSettings, arithmetic: Arithmetic) -> None:
+        self._model, self._settings, self._arithmetic = model, settings, arithmetic
+        rest = tuple(each.name for each in model.parameters if each.name not in set(settings.decayed))
+        configuration = AdamWConfiguration(
+            settings.learning_rate, settings.beta1, settings.beta2, settings.epsilon, settings.weight_decay
+        )
+        self._optimizer = AdamW(configuration, ParameterGroups(settings.decayed, rest))
+
+    def step(self, inputs: Sequence[Sequence[int]], targets: Targets) -> StepParts:
+        """Take one step on a batch.
+
+        Raises:
+            NoTargets: a head has none.
+            AutogradError, AdamWError: a number left the range of binary64.
+        """
+        loss, gradients = loss_and_gradients(self._model, inputs, targets, self._arithmetic)
+        parameters, clip = self._model.parameters, self._settings.clip
+        norm = gradient_norm(parameters, self._arithmetic)
+        clipped = clip is not None and norm > clip
+        self._optimizer.step(parameters, GradientScale((clip or 0.0) / norm) if clipped else None)
+        for parameter in parameters:
+            parameter.zero_gradient()
+        return StepParts(loss, gradients, norm, *self.state())
+
+    def state(self) -> tuple[Tensors, Tensors, Tensors]:
+        """Return first moments, second moments and weights."""
+        moments = {each.name: self._optimizer.moments(each) for each in self._model.parameters}
+        return (
+            {name: moment.first.copy() for name, moment in moments.items()},
+            {name: moment.second.copy() for name, moment in moments.items()},
+            {each.name: each.value.copy() for each in self._model.parameters},
+        )
+
+
+def loss_and_gradients(
+    model: DecoderStack, inputs: Sequence[Sequence[int]], targets: Targets, arithmetic: Arithmetic
+) -> tuple[float, Tensors]:
+    """Return the mean loss over real targets, and the gradients, which the model's parameters hold afterwards as well.
+
+    Raises:
+        NoTargets: a head has none.
+        AutogradError: a number left the range of binary64.
+    """
+    for parameter in model.parameters:
+        parameter.zero_gradient()
+    loss = _loss(Tape(arithmetic), model, inputs, targets)
+    backward(loss)
+    return float(loss.value), {each.name: each.gradient.copy() for each in model.parameters}
+
+
+def _loss(tape: Tape, model: DecoderStack, inputs: Sequence[Sequence[int]], targets: Targets) -> Variable:
+    rows, width = len(inputs), len(inputs[0])
+    flat = [token for row in inputs for token in row]
+    losses: list[Variable] = []
+    for head, logits in enumerate(model.forward(tape, flat, batch=rows)):
+        wanted = [token for row in targets[head] for token in row]
+        places = [place for place, token in enumerate(wanted) if token >= 0]
+        if not places:
+            raise NoTargets
+        values = reshape(tape, logits, (rows * width, logits.shape[-1]))
+        chosen = gather(tape, values, places, (len(places),))
+        losses.append(mean_nll(tape, chosen, [wanted[place] for place in places]))
+    return losses[0] if len(losses) == 1 else mean_of(tape, losses)

@@ -1,0 +1,144 @@
+"""The judges of an engine that trains: loss, gradients, and three steps of the optimiser, on given weights.
+
+The first part of the first step that rounding does not explain is where to look. What rounding does is measured:
+batches with their rows in another order, the model with its channels in another order, and, where the engine has one,
+its own run in a finer format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.training import TrainingEngine
+from cai_conformance.judges.engines.driving import Judge, driven
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.measuring.policy import FACTOR, PolicyKind
+from cai_conformance.measuring.training_parts import (
+    FIRST_MOMENT,
+    GRADIENT,
+    LOSS,
+    SECOND_MOMENT,
+    WEIGHTS,
+    TrainingPart,
+    engine_parts,
+    part_floors,
+    reference_parts,
+    rounding_units,
+)
+from cai_conformance.measuring.training_probe import LENGTHS, TrainingProbe
+from cai_conformance.trace.formatting import format_bits
+from cai_conformance.verdicts import Difference, Problem
+from cai_reference.arithmetic import ulp_distance
+
+UNTRAINED: Final = "the engine does not train"
+STEPS: Final = tuple(str(step + 1) for step in range(len(LENGTHS)))
+EXACT: Final = "strict/1"
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The parts of reference and engine, and the floor of each part; no floors where bits are compared."""
+
+    right: tuple[TrainingPart, ...]
+    found: tuple[TrainingPart, ...]
+    floors: tuple[float, ...]
+    factor: float
+    precision: str
+
+    def first_difference(self, step: int, kinds: frozenset[str]) -> tuple[Difference, str] | None:
+        """Return the first tensor of a step that rounding does not explain, and a sentence about it."""
+        for place, part in enumerate(self.right):
+            if part.step == step and part.kind in kinds:
+                found = self._of_part(place)
+                if found is not None:
+                    return found
+        return None
+
+    def _of_part(self, place: int) -> tuple[Difference, str] | None:
+        right, found = self.right[place], self.found[place].tensors
+        units = rounding_units(right, self.precision)
+        for name, value in right.tensors.items():
+            allowed = self.factor * self.floors[place] * units[name] if self.floors else 0.0
+            distances = np.abs(value - found[name])
+            if not bool(np.all(distances <= allowed)):
+                # A difference that is no number is the largest of all.
+                index = int(np.argmax(np.where(np.isfinite(distances), distances, np.inf)))
+                return self._described(
+                    right, name, index, float(distances.flat[index]), allowed, found[name].flat[index]
+                )
+        return None
+
+    def _described(
+        self, part: TrainingPart, name: str, index: int, off: float, allowed: float, found: float
+    ) -> tuple[Difference, str]:
+        expected = float(part.tensors[name].flat[index])
+        finite = bool(np.isfinite(found))
+        record = f"step {part.step}, {part.kind}" + ("" if part.kind == LOSS else f" of {name}")
+        difference = Difference(
+            Problem.VALUE if finite else Problem.NAN,
+            record,
+            "",
+            None if part.kind == LOSS else index,
+            format_bits(expected) + f" ({expected:.9g})",
+            format_bits(float(found)) + f" ({float(found):.9g})",
+            ulp_distance(expected, float(found)) if finite else None,
+        )
+        return difference, f"{difference}; off by {off:.3g}, rounding explains {allowed:.2g}"
+
+
+def judge_loss(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the loss of a ragged batch."""
+    return _judged(evidence, lambda comparison: (_finding(comparison, 1, frozenset({LOSS}), ""),))
+
+
+def judge_gradients(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare the gradients of a ragged batch with repeated ids."""
+    return _judged(evidence, lambda comparison: (_finding(comparison, 1, frozenset({GRADIENT}), ""),))
+
+
+def judge_steps(evidence: Evidence) -> tuple[Finding, ...]:
+    """Compare moments and weights after each of three steps, and the losses and gradients before them."""
+    kinds = frozenset({LOSS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, WEIGHTS})
+    own = kinds - {LOSS, GRADIENT}
+    return _judged(
+        evidence,
+        lambda comparison: tuple(
+            _finding(comparison, step, own if step == 1 else kinds, str(step)) for step in range(1, len(STEPS) + 1)
+        ),
+    )
+
+
+def _judged(evidence: Evidence, say: Callable[[_Comparison], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    opened = evidence.opened
+    if opened is None or not isinstance(opened.engine, TrainingEngine):
+        judge: Judge = driven(lambda _evidence, _opened: (Finding.skipped(UNTRAINED),))
+        return judge(evidence)
+    return say(evidence.remembered("training", lambda: _compared(evidence, opened, opened.engine)))
+
+
+def _compared(evidence: Evidence, opened: OpenedModel, engine: object) -> _Comparison:
+    assert isinstance(engine, TrainingEngine)
+    probe, policy = TrainingProbe.of(opened.given), evidence.question.policy
+    precision = opened.description.precision.coarsest
+    right, found = reference_parts(opened, probe), engine_parts(opened, engine, probe)
+    if policy.is_exact(bitwise=opened.description.arithmetic == EXACT):
+        return _Comparison(right, found, (), 0.0, precision)
+    if policy.kind is PolicyKind.ULP:
+        return _Comparison(right, found, (1.0,) * len(right), policy.ulps, precision)
+    return _Comparison(right, found, part_floors(opened, engine, probe, found), FACTOR, precision)
+
+
+def _finding(comparison: _Comparison, step: int, kinds: frozenset[str], case: str) -> Finding:
+    difference = comparison.first_difference(step, kinds)
+    if difference is not None:
+        return Finding.failed(difference[1], (difference[0],), case=case)
+    parts = [part for part in comparison.right if part.step == step and part.kind in kinds]
+    tensors = counted(sum(len(part.tensors) for part in parts), "tensor")
+    how = "within its measured rounding" if comparison.floors else "in every bit"
+    return Finding.passed(f"{tensors} as the reference's, {how}", case=case)

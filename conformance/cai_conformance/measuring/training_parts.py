@@ -1,0 +1,140 @@
+"""Steps of training, part by part: of the reference, of an engine, and what rounding does to each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.backends.decoder.given import Tensors
+from cai_conformance.engines.description import MANTISSA_BITS
+from cai_conformance.engines.errors import AnswerOutOfShape
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.reference_training import ReferenceTraining
+from cai_conformance.engines.tensor_names import native_tensors
+from cai_conformance.engines.training import TrainingEngine
+from cai_conformance.measuring.distances import unit_in_last_place
+from cai_conformance.measuring.reordering import can_reorder, reordered
+from cai_conformance.measuring.training_probe import TrainingProbe, fresh_model
+from cai_reference.arithmetic import STRICT, Array
+
+LOSS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, WEIGHTS = "loss", "gradient", "first moment", "second moment", "weights"
+REORDERED_SEEDS: Final = (7, 8)
+LEAST_FLOOR: Final = 2.0
+"""No floor is below this: a handful of runs meets small sums, whose errors are few units, by chance only."""
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """One part of one step, from 1: its tensors by the reference's names; a loss is one number under its own name."""
+
+    step: int
+    kind: str
+    tensors: Tensors
+
+
+def reference_parts(opened: OpenedModel, probe: TrainingProbe) -> tuple[TrainingPart, ...]:
+    """Return the parts of the reference's steps in strict arithmetic, in the order in which they are computed."""
+    training = ReferenceTraining(fresh_model(opened.given), probe.settings, STRICT)
+    parts: list[TrainingPart] = []
+    for step in range(len(probe.batches)):
+        batch = probe.batch(step)
+        found = training.step(batch.inputs, batch.targets)
+        parts += _step(step + 1, found.loss, found.gradients, found.first_moments, found.second_moments, found.weights)
+    return tuple(parts)
+
+
+def engine_parts(opened: OpenedModel, engine: TrainingEngine, probe: TrainingProbe) -> tuple[TrainingPart, ...]:
+    """Return the parts of an engine's steps, in the same order.
+
+    Raises:
+        AnswerOutOfShape: tensors are missing, or have other shapes than the model's.
+        EngineError: the engine failed.
+    """
+    opened.forget()
+    opened.load()
+    engine.start_training(probe.settings_for(opened.given))
+    parts: list[TrainingPart] = []
+    for step in range(len(probe.batches)):
+        batch = probe.batch(step)
+        gradients = engine.gradients(batch).gradients
+        loss = engine.train_step(batch)
+        state = engine.training_state()
+        tensors = (gradients, state.first_moments, state.second_moments, state.weights)
+        parts += _step(step + 1, loss, *(_checked(opened, each) for each in tensors))
+    opened.forget()
+    return tuple(parts)
+
+
+def part_floors(
+    opened: OpenedModel, engine: TrainingEngine, probe: TrainingProbe, base: Sequence[TrainingPart]
+) -> tuple[float, ...]:
+    """Return, part by part, by how many `rounding_units` a tensor moves when only rounding differs: the largest number.
+
+    Raises:
+        AnswerOutOfShape, EngineError: as `engine_parts`.
+    """
+    runs: list[Sequence[TrainingPart]] = []
+    turned = probe
+    for _ in range(len(probe.batches[0].stories) - 1):
+        turned = turned.rotated()
+        runs.append(engine_parts(opened, engine, turned))
+    if can_reorder(opened.given.tensors):
+        for seed in REORDERED_SEEDS:
+            with opened.changed(f"reordered-{seed}", reordered(opened.given.tensors, seed)):
+                moved = engine_parts(opened, engine, probe)
+            runs.append([_moved_back(part, seed) for part in moved])
+    precision = opened.description.precision.coarsest
+    finer = [name for name in opened.description.precisions if MANTISSA_BITS[name] > MANTISSA_BITS[precision]]
+    if finer:
+        with opened.changed("plain", None, max(finer, key=lambda name: MANTISSA_BITS[name])):
+            runs.append(engine_parts(opened, engine, probe))
+    return tuple(
+        max(LEAST_FLOOR, *(_distance(part, run[place], precision) for run in runs)) for place, part in enumerate(base)
+    )
+
+
+def rounding_units(part: TrainingPart, precision: str) -> Mapping[str, float]:
+    """Return the unit in which each tensor of a part is measured.
+
+    That is one unit in the last place of its largest number, and one of the largest number of the whole part: a
+    gradient that is zero by symmetry is a sum of terms of that size.
+    """
+    largest = {name: float(np.max(np.abs(value))) for name, value in part.tensors.items()}
+    whole = unit_in_last_place(max(largest.values()), precision)
+    return {name: unit_in_last_place(value, precision) + whole for name, value in largest.items()}
+
+
+def _distance(part: TrainingPart, other: TrainingPart, precision: str) -> float:
+    units = rounding_units(part, precision)
+    return max(float(np.max(np.abs(value - other.tensors[name]))) / units[name] for name, value in part.tensors.items())
+
+
+def _step(
+    step: int, loss: float, gradients: Tensors, first: Tensors, second: Tensors, weights: Tensors
+) -> Iterator[TrainingPart]:
+    yield TrainingPart(step, LOSS, {LOSS: np.array([loss])})
+    for kind, tensors in ((GRADIENT, gradients), (FIRST_MOMENT, first), (SECOND_MOMENT, second), (WEIGHTS, weights)):
+        yield TrainingPart(step, kind, tensors)
+
+
+def _checked(opened: OpenedModel, tensors: Mapping[str, Array]) -> Tensors:
+    name, model = opened.description.name, opened.given.model
+    try:
+        found = native_tensors(opened.given.phase.weights_layout, tensors)
+    except KeyError as error:
+        raise AnswerOutOfShape(name, f"a tensor {error}", "those of the model's file") from None
+    shapes = {each.name: each.shape for each in model.parameters}
+    for wanted, shape in shapes.items():
+        if wanted not in found or found[wanted].shape != shape:
+            got = "nothing" if wanted not in found else f"shape {list(found[wanted].shape)}"
+            raise AnswerOutOfShape(name, got, f"the tensor {wanted} of shape {list(shape)}")
+    return {wanted: found[wanted] for wanted in shapes}
+
+
+def _moved_back(part: TrainingPart, seed: int) -> TrainingPart:
+    if part.kind == LOSS:
+        return part
+    return TrainingPart(part.step, part.kind, reordered(part.tensors, seed, back=True))
