@@ -21,10 +21,7 @@ def greedy(order: GenerationOrder, context: int, logits_after: Callable[[Sequenc
     Raises:
         ValueError: the prompt is empty or fills the context, or more likeliest ids are wanted than there are.
     """
-    if not order.prompt:
-        raise ValueError("the prompt is empty")
-    if len(order.prompt) >= context:
-        raise ValueError(f"a prompt of {len(order.prompt)} tokens leaves no room in a context of {context}")
+    check_prompt(order.prompt, context)
     sequence, top = list(order.prompt), []
     while len(sequence) - len(order.prompt) < order.new_tokens and len(sequence) < context:
         logits = logits_after(sequence)
@@ -36,6 +33,18 @@ def greedy(order: GenerationOrder, context: int, logits_after: Callable[[Sequenc
         if chosen == order.stop:
             break
     return Generated(tuple(sequence[len(order.prompt) :]), tuple(top))
+
+
+def check_prompt(prompt: Sequence[int], context: int) -> None:
+    """Refuse a prompt that nothing can follow.
+
+    Raises:
+        ValueError: it is empty or fills the context.
+    """
+    if not prompt:
+        raise ValueError("the prompt is empty")
+    if len(prompt) >= context:
+        raise ValueError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {context}")
 
 
 def likeliest(logits: torch.Tensor, count: int) -> tuple[tuple[int, float], ...]:
