@@ -123,12 +123,12 @@ def _of_program(spec: str, scheme: str, command: str) -> Backend:
     if not command.strip():
         raise UnknownBackend(spec, f"{scheme}:COMMAND")
     if scheme == "exec":
-        from cai_conformance.serving import ExecBackend
+        from cai_conformance.serving.exec_backend import ExecBackend
 
         backend: Backend = ExecBackend(command)
         return backend
     from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.serving import ServeEngine
+    from cai_conformance.serving.client import ServeEngine
 
     return EngineBackend(spec, lambda: ServeEngine(command))
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from cai_conformance.engines.errors import Refused
+from cai_conformance.engines.features import generating
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.path import EngineReencoding, EngineSession, evaluate_one, full_logits
-from cai_conformance.engines.protocol import GeneratingEngine, GenerationOrder, Piece
+from cai_conformance.engines.protocol import GenerationOrder, Piece
 from cai_conformance.vectors import Answer, VectorCase
 from cai_reference.decoding.drafts import LaterHeads, ScriptedDraft, SelfDraft
 from cai_reference.decoding.generation import Limits, Path, StreamingPath, generate
@@ -46,8 +47,9 @@ def generated(opened: OpenedModel, arm: str, prompt: tuple[int, ...], new_tokens
         EngineError: the engine refuses, or failed.
     """
     engine = opened.engine
-    if arm in opened.description.arms and isinstance(engine, GeneratingEngine):
-        return engine.generate(GenerationOrder(prompt, new_tokens, arm)).ids
+    generator = generating(engine)
+    if arm in opened.description.arms and generator is not None:
+        return generator.generate(GenerationOrder(prompt, new_tokens, arm)).ids
     limits = Limits(None, new_tokens, opened.given.sizes.context)
     block = opened.given.sizes.block
     if arm == "full":

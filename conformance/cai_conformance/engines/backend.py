@@ -8,7 +8,7 @@ from threading import RLock
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.engines.answering import answer_case
-from cai_conformance.engines.errors import EngineError
+from cai_conformance.engines.errors import EngineBroken, EngineError
 from cai_conformance.engines.given_model import GivenModel
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.protocol import Engine
@@ -79,9 +79,7 @@ class EngineBackend:
                 return None
             last = self._opened
             if last is None or self._suite != request.suite or last.given.weights != request.weights:
-                if getattr(self._engine, "broken", False):
-                    # What broke in one suite may do in another; it is started afresh.
-                    self.close()
+                self._start_afresh_if_broken()
                 last = self._opened = OpenedModel(self.engine, given)
                 self._suite = request.suite
             return last
@@ -127,6 +125,18 @@ class EngineBackend:
             if self._engine is not None:
                 self._engine.close()
             self._engine, self._opened = None, None
+
+    def _start_afresh_if_broken(self) -> None:
+        """Let go of an engine that broke in another suite, so that this one is asked anew."""
+        if self._engine is None or self._opened is None:
+            return
+        try:
+            self._engine.clear(0)
+        except EngineBroken:
+            self.close()
+        except EngineError:
+            # It may refuse before it holds a model; it is alive.
+            pass
 
     def _conventions(self, opened: OpenedModel) -> Record:
         stated = opened.loaded.conventions

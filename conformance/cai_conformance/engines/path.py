@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from cai_conformance.engines.errors import AnswerOutOfShape, Refused
-from cai_conformance.engines.protocol import DroppingEngine, Engine, Evaluated, Piece
+from cai_conformance.engines.features import dropping
+from cai_conformance.engines.protocol import Engine, Evaluated, Piece
 from cai_reference.arithmetic import Array
 
 FULL_SLOT: Final = 0
@@ -85,9 +86,10 @@ class EngineSession:
         """
         if length == self._length:
             return
-        if not isinstance(self._engine, DroppingEngine):
+        dropper = dropping(self._engine)
+        if dropper is None:
             raise Refused(self._engine.description.name, "a cut", "it has no feature drop")
-        self._engine.drop(self._slot, self._start + length)
+        dropper.drop(self._slot, self._start + length)
         self._length = length
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from cai_conformance.engines.description import MANTISSA_BITS
 from cai_conformance.judges.finding import Finding
 from cai_conformance.measuring.distances import RowDistance, distance_between
-from cai_conformance.measuring.floor import NoiseFloor
+from cai_conformance.measuring.floor import Level, NoiseFloor
 from cai_conformance.measuring.policy import FACTOR, Policy, PolicyKind
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.trace.records import Record
@@ -27,9 +27,9 @@ LEAST_DIVERGENCE: Final = 1e-9
 """Nats below which two distributions are not told apart."""
 
 
-def allowed_ulps(policy: Policy, floor: NoiseFloor) -> float:
+def allowed_ulps(policy: Policy, level: Level) -> float:
     """Return how many units in the last place of its largest logit a row may be off."""
-    return policy.ulps if policy.kind is PolicyKind.ULP else FACTOR * floor.ulps
+    return policy.ulps if policy.kind is PolicyKind.ULP else FACTOR * level.ulps
 
 
 def judge_row(case: VectorCase, answer: Record, policy: Policy, floor: NoiseFloor) -> Finding:
@@ -39,10 +39,10 @@ def judge_row(case: VectorCase, answer: Record, policy: Policy, floor: NoiseFloo
     if right.shape != found.shape:
         shape = Difference(Problem.SHAPE, answer.label, "values", None, f"{right.size} items", f"{found.size} items")
         return Finding.failed(f"{shape}. Typical cause: {case.sees}", (shape,), case=case.case)
-    distance, allowed = distance_between(right, found, floor.precision), allowed_ulps(policy, floor)
+    distance, allowed = distance_between(right, found, floor.precision), allowed_ulps(policy, floor.level(case))
     off = f"{distance.ulps:.3g} ULP of {floor.precision} at the row's largest logit"
     rule = f"{allowed:.3g} allowed" if policy.kind is PolicyKind.ULP else f"{allowed:.3g} allowed, {FACTOR:g} floors"
-    if not distance.ulps <= allowed or _diverges(policy, floor, distance):
+    if not distance.ulps <= allowed or _diverges(policy, floor.precision, floor.level(case), distance):
         difference = _difference(answer, distance.index, float(right[distance.index]), float(found[distance.index]))
         text = f"{difference}; off by {off}, {rule}; KL {distance.divergence:.2g} nats"
         return Finding.failed(f"{text}. Typical cause: {case.sees}", (difference,), case=case.case)
@@ -55,11 +55,11 @@ def judge_row(case: VectorCase, answer: Record, policy: Policy, floor: NoiseFloo
     return Finding.passed(told, case=case.case)
 
 
-def _diverges(policy: Policy, floor: NoiseFloor, distance: RowDistance) -> bool:
-    if policy.kind is PolicyKind.ULP or MANTISSA_BITS[floor.precision] >= COARSE_BITS:
+def _diverges(policy: Policy, precision: str, level: Level, distance: RowDistance) -> bool:
+    if policy.kind is PolicyKind.ULP or MANTISSA_BITS[precision] >= COARSE_BITS:
         return False
     # The divergence grows with the square of what moves the logits.
-    return not distance.divergence <= max(LEAST_DIVERGENCE, FACTOR * FACTOR * floor.divergence)
+    return not distance.divergence <= max(LEAST_DIVERGENCE, FACTOR * FACTOR * level.divergence)
 
 
 def _difference(answer: Record, index: int, right: float, found: float) -> Difference:

@@ -29,7 +29,7 @@ def judge_moved(case: VectorCase, answer: Record, given: GivenModel, policy: Pol
     """Compare the places that moved with those that had to."""
     assert case.expected is not None and case.expected.ids is not None
     right, found = set(case.expected.ids), set(answer.integers("ids") if answer.has("ids") else ())
-    hidden = _hidden(case, given, right, allowed_ulps(policy, floor), floor.precision) if found < right else set()
+    hidden = _hidden(case, given, right, allowed_ulps(policy, floor.near), floor.precision) if found < right else set()
     if found - right or right - found - hidden:
         texts = format_integers(sorted(right)), format_integers(sorted(found))
         difference = Difference(Problem.VALUE, answer.label, "ids", None, *texts)

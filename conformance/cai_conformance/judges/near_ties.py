@@ -62,7 +62,7 @@ def judge_tokens(case: VectorCase, answer: Record, evidence: Evidence, floor: No
     assert given is not None
     right, found = list(case.expected.ids), list(answer.integers("ids") if answer.has("ids") else ())
     prompt = _prompt(case)
-    tied, allowed = bool(case.input["tied"]), allowed_ulps(evidence.question.policy, floor)
+    tied, allowed = bool(case.input["tied"]), allowed_ulps(evidence.question.policy, floor.near)
     model = given.paired_model if tied else given.model
     ties: list[TokenGap] = []
     done = 0

@@ -1,14 +1,17 @@
 """The noise floor of a backend: how far two results lie apart that differ by rounding alone.
 
-Measured on rows of given weights, where the backend can be driven: against its own run in a finer format, and against
-runs whose sums are taken in another order. Where it cannot be, the floor is estimated by the reference, whose stages
-are rounded to the backend's format; where that is the reference's own, by its fast arithmetic beside the strict one.
+Measured on rows of given weights, where the backend can be driven: against its own run in a finer format, against runs
+whose sums are taken in another order, and against sequences that start a little later, which rotary positions must not
+notice. Where it cannot be driven, the floor is estimated by the reference, whose stages are rounded to the backend's
+format; where that is the reference's own, by its fast arithmetic beside the strict one.
+
+Rows that start far away have a floor of their own: an angle of thousands of radians has lost digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -17,7 +20,7 @@ from cai_conformance.engines.answering import answer_case
 from cai_conformance.engines.description import MANTISSA_BITS, PRECISIONS
 from cai_conformance.engines.given_model import GivenModel
 from cai_conformance.engines.opened import OpenedModel
-from cai_conformance.measuring.distances import RowDistance, distance_between
+from cai_conformance.measuring.distances import distance_between
 from cai_conformance.measuring.reordering import can_reorder, reordered
 from cai_conformance.vectors import VectorCase
 from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
@@ -26,6 +29,8 @@ from cai_reference.splitmix import FIRST_MULTIPLIER, INCREMENT, SECOND_MULTIPLIE
 
 ORDERS: Final = 4
 """In how many orders sums are taken."""
+SHIFTS: Final = (1, 2, 5)
+"""By how many positions sequences are moved."""
 ROW_OPERATIONS: Final = frozenset({"decoder.logits", "decoder.session-logits"})
 LEAST_ULPS: Final = 1.0
 """No floor is below the half unit by which either of two rows was rounded."""
@@ -43,33 +48,48 @@ class FloorSource:
 
 
 @dataclass(frozen=True)
+class Level:
+    """A floor: the largest of what was found in several ways."""
+
+    sources: tuple[FloorSource, ...]
+
+    @property
+    def ulps(self) -> float:
+        """In units in the last place of a row's largest magnitude."""
+        return max(LEAST_ULPS, *(source.ulps for source in self.sources))
+
+    @property
+    def divergence(self) -> float:
+        """Of KL(right ‖ found), in nats."""
+        return max(source.divergence for source in self.sources)
+
+    def __str__(self) -> str:
+        found = "; ".join(f"{source.name} {source.ulps:.3g}" for source in self.sources)
+        return f"{self.ulps:.3g} ULP ({found})"
+
+
+@dataclass(frozen=True)
 class NoiseFloor:
     """What rounding does to rows of logits.
 
     Attributes:
         precision: the format whose units are counted.
-        sources: how it was found, one or more ways; the largest counts.
+        near, far: of rows whose sequence starts at position 0, and far away.
         measured: whether the backend itself was measured, and not the reference in its place.
     """
 
     precision: str
-    sources: tuple[FloorSource, ...]
+    near: Level
+    far: Level
     measured: bool
 
-    @property
-    def ulps(self) -> float:
-        """The floor, in units in the last place of a row's largest magnitude."""
-        return max(LEAST_ULPS, *(source.ulps for source in self.sources))
-
-    @property
-    def divergence(self) -> float:
-        """The floor of KL(right ‖ found), in nats."""
-        return max(source.divergence for source in self.sources)
+    def level(self, case: VectorCase) -> Level:
+        """Return the floor that belongs to a case."""
+        return self.far if case.input.get("start") else self.near
 
     def __str__(self) -> str:
         kind = "measured" if self.measured else "estimated"
-        found = "; ".join(f"{source.name}: {source.ulps:.3g}" for source in self.sources)
-        return f"{kind} floor {self.ulps:.3g} ULP of {self.precision} at a row's largest logit ({found})"
+        return f"{kind} floor in {self.precision}: {self.near}, far from position 0 {self.far}"
 
 
 def measured_floor(opened: OpenedModel, cases: tuple[VectorCase, ...]) -> NoiseFloor:
@@ -81,32 +101,32 @@ def measured_floor(opened: OpenedModel, cases: tuple[VectorCase, ...]) -> NoiseF
     description = opened.description
     precision = description.precision.coarsest
     base = _asked(opened, cases)
-    sources: list[FloorSource] = []
+    found: list[tuple[str, list[Rows]]] = []
     finer = [name for name in description.precisions if MANTISSA_BITS[name] > MANTISSA_BITS[precision]]
     if finer:
         best = max(finer, key=lambda name: MANTISSA_BITS[name])
         with opened.changed("plain", None, best):
-            sources.append(_source(f"its own {best} run", base, [_asked(opened, cases)], precision))
+            found.append((f"its own {best} run", [_asked(opened, cases)]))
     if can_reorder(opened.given.tensors):
         runs: list[Rows] = []
         for seed in range(ORDERS):
             with opened.changed(f"reordered-{seed}", reordered(opened.given.tensors, seed)):
                 runs.append(_asked(opened, cases))
-        sources.append(_source(f"{ORDERS} orders of summation", base, runs, precision))
-    if not sources:
-        return estimated_floor(opened.given, cases, precision)
-    return NoiseFloor(precision, tuple(sources), measured=True)
+        found.append((f"{ORDERS} orders of summation", runs))
+    found.append(("later starts", [_asked(opened, _later(cases, shift)) for shift in SHIFTS]))
+    return _floor(cases, base, found, precision, measured=True)
 
 
 def estimated_floor(given: GivenModel, cases: tuple[VectorCase, ...], precision: str) -> NoiseFloor:
     """Estimate the floor of a backend that cannot be driven, by the reference in its place."""
-    right = dict(_computed(given, cases, STRICT, _untouched))
+    right = _computed(given, cases, STRICT, _untouched)
     if precision == PRECISIONS[0]:
-        source = _source("the reference in fast", right, [dict(_computed(given, cases, FAST, _untouched))], precision)
+        found = [("the reference in fast", [_computed(given, cases, FAST, _untouched)])]
     else:
-        runs = [dict(_computed(given, cases, FAST, _rounding(precision, seed))) for seed in range(ORDERS)]
-        source = _source(f"the reference with stages rounded to {precision}", right, runs, precision)
-    return NoiseFloor(precision, (source,), measured=False)
+        runs = [_computed(given, cases, FAST, _rounding(precision, seed)) for seed in range(ORDERS)]
+        found = [(f"the reference with stages in {precision}", runs)]
+    shifted = [_computed(given, _later(cases, shift), FAST, _untouched) for shift in SHIFTS]
+    return _floor(cases, right, [*found, ("later starts", shifted)], precision, measured=False)
 
 
 def row_cases(cases: tuple[VectorCase, ...]) -> Iterator[VectorCase]:
@@ -114,13 +134,37 @@ def row_cases(cases: tuple[VectorCase, ...]) -> Iterator[VectorCase]:
     return (case for case in cases if case.operation in ROW_OPERATIONS)
 
 
+def _later(cases: tuple[VectorCase, ...], shift: int) -> tuple[VectorCase, ...]:
+    """Return the cases with sequences that start later; their rows are the same but for rounding."""
+    return tuple(
+        replace(case, input={**case.input, "start": int(str(case.input["start"])) + shift}) for case in row_cases(cases)
+    )
+
+
 def _asked(opened: OpenedModel, cases: tuple[VectorCase, ...]) -> Rows:
     answers = ((case.identifier, answer_case(case, opened)) for case in row_cases(cases))
     return {name: np.array(answer.values) for name, answer in answers if answer is not None}
 
 
+def _floor(
+    cases: tuple[VectorCase, ...],
+    base: Rows,
+    found: Sequence[tuple[str, Sequence[Rows]]],
+    precision: str,
+    *,
+    measured: bool,
+) -> NoiseFloor:
+    far = {case.identifier for case in row_cases(cases) if case.input["start"]}
+    near_rows = {name: row for name, row in base.items() if name not in far}
+    far_rows = {name: row for name, row in base.items() if name in far}
+    near, far_away = (
+        Level(tuple(_source(name, rows, runs, precision) for name, runs in found)) for rows in (near_rows, far_rows)
+    )
+    return NoiseFloor(precision, near, far_away, measured)
+
+
 def _source(name: str, base: Rows, runs: Sequence[Rows], precision: str) -> FloorSource:
-    distances: list[RowDistance] = [
+    distances = [
         distance_between(row, run[case], precision) for run in runs for case, row in base.items() if case in run
     ]
     return FloorSource(
@@ -133,16 +177,16 @@ def _source(name: str, base: Rows, runs: Sequence[Rows], precision: str) -> Floo
 Touch: TypeAlias = Callable[[str, Variable], None]
 
 
-def _computed(
-    given: GivenModel, cases: tuple[VectorCase, ...], arithmetic: Arithmetic, touch: Touch
-) -> Iterator[tuple[str, Array]]:
+def _computed(given: GivenModel, cases: tuple[VectorCase, ...], arithmetic: Arithmetic, touch: Touch) -> Rows:
+    rows: dict[str, Array] = {}
     for case in row_cases(cases):
         ids, start, head = case.input["ids"], case.input["start"], case.input["head"]
         assert isinstance(ids, list) and isinstance(start, int) and isinstance(head, int)
         tape = Tape(arithmetic, recording=False)
         heads = given.model.forward(tape, [int(str(token)) for token in ids], 1, start, touch)
         row = case.input.get("row", len(ids) - 1)
-        yield case.identifier, heads[head].value[0, int(str(row))]
+        rows[case.identifier] = heads[head].value[0, int(str(row))]
+    return rows
 
 
 def _untouched(name: str, value: Variable) -> None:

@@ -90,7 +90,7 @@ def _shape(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
     if worst == 0.0:
         return Finding.passed("alone and in a ragged batch of three, every logit has the same bits", case="shape")
     floor = evidence.floor
-    allowed = 0.0 if floor is None else allowed_ulps(evidence.question.policy, floor)
+    allowed = 0.0 if floor is None else allowed_ulps(evidence.question.policy, floor.near)
     text = f"in a ragged batch of three, row {row} moves by {worst:.3g} ULP at its largest logit"
     if worst > allowed:
         return Finding.failed(
@@ -109,7 +109,7 @@ def _content(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
     text = f"other tokens in the neighbours move row {row} by {worst:.3g} ULP at its largest logit"
     declared = opened.description.nondeterminism in (Nondeterminism.BATCH, Nondeterminism.RUN)
     floor = evidence.floor
-    if declared and floor is not None and worst <= allowed_ulps(evidence.question.policy, floor):
+    if declared and floor is not None and worst <= allowed_ulps(evidence.question.policy, floor.near):
         return Finding.passed(f"{text}: rounding, as the engine declares", case="content")
     return Finding.failed(
         f"{text}, though the shape of the call is the same: sequences leak into each other", case="content"

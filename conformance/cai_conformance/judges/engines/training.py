@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from cai_conformance.engines.features import training
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.training import TrainingEngine
 from cai_conformance.judges.engines.driving import Judge, driven
@@ -116,14 +117,14 @@ def judge_steps(evidence: Evidence) -> tuple[Finding, ...]:
 
 def _judged(evidence: Evidence, say: Callable[[_Comparison], tuple[Finding, ...]]) -> tuple[Finding, ...]:
     opened = evidence.opened
-    if opened is None or not isinstance(opened.engine, TrainingEngine):
+    engine = None if opened is None else training(opened.engine)
+    if opened is None or engine is None:
         judge: Judge = driven(lambda _evidence, _opened: (Finding.skipped(UNTRAINED),))
         return judge(evidence)
-    return say(evidence.remembered("training", lambda: _compared(evidence, opened, opened.engine)))
+    return say(evidence.remembered("training", lambda: _compared(evidence, opened, engine)))
 
 
-def _compared(evidence: Evidence, opened: OpenedModel, engine: object) -> _Comparison:
-    assert isinstance(engine, TrainingEngine)
+def _compared(evidence: Evidence, opened: OpenedModel, engine: TrainingEngine) -> _Comparison:
     probe, policy = TrainingProbe.of(opened.given), evidence.question.policy
     precision = opened.description.precision.coarsest
     right, found = reference_parts(opened, probe), engine_parts(opened, engine, probe)
