@@ -7,11 +7,15 @@ difference matters is for a judge.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import itemgetter
 
 from cai_conformance.trace.formatting import escape
-from cai_conformance.trace.records import Record, RecordKey, Trace, float_of_bits, list_items, shortened
+from cai_conformance.trace.records import Record, Trace, float_of_bits, list_items, shortened
 from cai_conformance.trace.schema import FieldRule, Grammar
 from cai_conformance.verdicts import Difference, Problem
 from cai_reference.arithmetic.bits import ulp_distance
@@ -20,57 +24,123 @@ ENVELOPE_FIELDS = ("suite", "suite_version", "profile", "arithmetic", "vectors")
 """The fields of TRACE that two comparable traces share."""
 
 
+KEPT = 1000
+"""So many differences of one kind of record are told one by one, in each class; the rest are counted."""
+
+_APART = ("TRACE", "CONVENTION", "END")
+"""What is not compared as one record among others."""
+
+
 def compare(expected: Trace, found: Trace, grammar: Grammar) -> tuple[Difference, ...]:
     """Every difference, the most telling kind first.
 
     Order: CONVENTION; TRACE (`ENVELOPE_FIELDS` only, where both have one); records that are missing, extra, reordered;
-    then the fields of the records in the order of `expected`. END is never compared.
+    then the fields of the records in the order of `expected`. END is never compared. Of more than `KEPT` a last one
+    says how many are not told.
 
     Both traces have been read by `grammar`, whole or as a body (then give the body of the other one too). A printed
     real whose exact bits stand elsewhere in both traces (`FieldRule.exact`) carries its distance in ULP.
     """
-    left, right = _comparable(expected), _comparable(found)
     fields = _Fields(expected, found, grammar)
-    first: list[Difference] = []
-    for key in (("CONVENTION",), ("TRACE",)):
-        mine, theirs = left.pop(key, None), right.pop(key, None)
-        if mine and theirs:
-            first += fields.differences(mine, theirs)
-        elif key == ("CONVENTION",) and (mine or theirs):
-            first.append(Difference(Problem.MISSING if mine else Problem.EXTRA, "CONVENTION"))
+    pairs = _pairs(expected, found)
     return (
-        *first,
-        *(Difference(Problem.MISSING, record.label) for key, record in left.items() if key not in right),
-        *(Difference(Problem.EXTRA, record.label) for key, record in right.items() if key not in left),
-        *_reordered(left, right),
-        *(
+        *_opening(expected, found, fields),
+        *_unpaired(expected, array("q", (mine for mine, _ in pairs)), Problem.MISSING),
+        *_unpaired(found, array("q", sorted(theirs for _, theirs in pairs)), Problem.EXTRA),
+        *_reordered(pairs, found),
+        *_bounded(
             difference
-            for key, record in left.items()
-            if key in right
-            for difference in fields.differences(record, right[key])
+            for mine, theirs in pairs
+            for difference in fields.differences(expected.records[mine], found.records[theirs])
         ),
     )
 
 
-def _comparable(trace: Trace) -> dict[RecordKey, Record]:
-    keyed = trace.keyed()
-    keyed.pop(("END",), None)
-    opening = keyed.get(("TRACE",))
-    if opening:
-        kept = tuple((name, text) for name, text in opening.fields if name in ENVELOPE_FIELDS)
-        keyed["TRACE",] = Record("TRACE", kept)
-    return keyed
+def _opening(expected: Trace, found: Trace, fields: _Fields) -> Iterator[Difference]:
+    """The differences of CONVENTION and TRACE."""
+    mine, theirs = expected.find("CONVENTION"), found.find("CONVENTION")
+    if mine and theirs:
+        yield from fields.differences(mine, theirs)
+    elif mine or theirs:
+        yield Difference(Problem.MISSING if mine else Problem.EXTRA, "CONVENTION")
+    mine, theirs = expected.find("TRACE"), found.find("TRACE")
+    if mine and theirs:
+        yield from fields.differences(_envelope(mine), _envelope(theirs))
 
 
-def _reordered(left: dict[RecordKey, Record], right: dict[RecordKey, Record]) -> Iterator[Difference]:
-    """The fewest records whose move explains the order of the common ones, in the order of `right`."""
-    places = {key: place for place, key in enumerate(left)}
-    common = [key for key in right if key in places]
-    kept = longest_ascending([places[key] for key in common])
-    for place, key in enumerate(common):
-        if place not in kept:
-            where = f"after {right[common[place - 1]].label}" if place else "first"
-            yield Difference(Problem.REORDERED, right[key].label, found=where)
+def _envelope(opening: Record) -> Record:
+    return Record("TRACE", tuple((name, text) for name, text in opening.fields if name in ENVELOPE_FIELDS))
+
+
+def _pairs(expected: Trace, found: Trace) -> list[tuple[int, int]]:
+    """The places of each record that both have, by its key, in the order of `expected`."""
+    pairs = []
+    for place, record in enumerate(expected.records):
+        if record.kind not in _APART:
+            other = found.placed(record.key)
+            if other is not None:
+                pairs.append((place, other))
+    return pairs
+
+
+def _unpaired(trace: Trace, paired: Sequence[int], problem: Problem) -> Iterator[Difference]:
+    """The records of a trace but those at the places `paired`, which ascend."""
+    told: Counter[str] = Counter()
+    for kind, places in trace.runs():
+        if kind in _APART:
+            continue
+        start = bisect_left(paired, places.start)
+        stop = bisect_left(paired, places.stop)
+        alone = len(places) - (stop - start)
+        telling = min(alone, KEPT - told[kind])
+        for place in places:
+            if not telling:
+                break
+            if start < stop and paired[start] == place:
+                start += 1
+                continue
+            telling -= 1
+            alone -= 1
+            told[kind] += 1
+            yield Difference(problem, trace.records[place].label)
+        if alone:
+            yield Difference(problem, kind, found=_rest(alone))
+
+
+def _reordered(pairs: list[tuple[int, int]], found: Trace) -> Iterator[Difference]:
+    """The fewest records whose move explains the order of the common ones, in the order of `found`."""
+    if all(earlier[1] < later[1] for earlier, later in pairwise(pairs)):
+        return
+    common = sorted(pairs, key=itemgetter(1))
+    kept = longest_ascending([mine for mine, _ in common])
+    moved = (place for place in range(len(common)) if place not in kept)
+    yield from _bounded(
+        Difference(
+            Problem.REORDERED,
+            found.records[common[place][1]].label,
+            found=f"after {found.records[common[place - 1][1]].label}" if place else "first",
+        )
+        for place in moved
+    )
+
+
+def _bounded(differences: Iterable[Difference]) -> Iterator[Difference]:
+    """The first differences of each kind of record, then how many more there are."""
+    told: Counter[str] = Counter()
+    more: dict[str, tuple[Problem, int]] = {}
+    for difference in differences:
+        kind = difference.record.partition(" ")[0]
+        told[kind] += 1
+        if told[kind] <= KEPT:
+            yield difference
+        else:
+            more[kind] = difference.problem, told[kind] - KEPT
+    for kind, (problem, count) in more.items():
+        yield Difference(problem, kind, expected="…", found=_rest(count))
+
+
+def _rest(count: int) -> str:
+    return f"… and {count} more"
 
 
 def longest_ascending(values: Sequence[int]) -> set[int]:

@@ -12,6 +12,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeVar, overload
 
 from cai_conformance.trace.errors import FieldAbsent, NotOfType, NoTraceLine
@@ -177,6 +179,10 @@ class RecordStore(Sequence[Record]):
     def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
         """The first record of a kind whose fields have these texts, with its place; None if there is none."""
 
+    @abstractmethod
+    def runs(self) -> Iterator[tuple[str, range]]:
+        """The kinds with the places of their records, as long as those stand one after the other."""
+
 
 class ListedRecords(RecordStore):
     """Records in memory, with the indices that look-ups ask for."""
@@ -227,6 +233,14 @@ class ListedRecords(RecordStore):
         found = index.get(tuple(fields.values()))
         return None if found is None else (found, self._records[found])
 
+    def runs(self) -> Iterator[tuple[str, range]]:
+        """The kinds with the places of their records, as long as those stand one after the other."""
+        start = 0
+        for kind, records in groupby(self._records, attrgetter("kind")):
+            stop = start + sum(1 for _ in records)
+            yield kind, range(start, stop)
+            start = stop
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -271,10 +285,15 @@ class Trace:
         found = self._store.first(kind, {name: str(value) for name, value in fields.items()})
         return found[1] if found is not None else None
 
-    def placed(self, key: RecordKey) -> tuple[int, Record] | None:
-        """The record that has a key, with its place in `records`, or None."""
+    def placed(self, key: RecordKey) -> int | None:
+        """The place in `records` of the record that has a key, or None."""
         names_and_texts = (part.partition("=") for part in key[1:])
-        return self._store.first(key[0], {name: text for name, _, text in names_and_texts})
+        found = self._store.first(key[0], {name: text for name, _, text in names_and_texts})
+        return found[0] if found is not None and found[1].key == key else None
+
+    def runs(self) -> Iterator[tuple[str, range]]:
+        """The kinds with the places of their records, as long as those stand one after the other."""
+        return self._store.runs()
 
     def keyed(self) -> dict[RecordKey, Record]:
         """Every record under its key, in file order."""

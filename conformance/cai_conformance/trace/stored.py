@@ -147,6 +147,7 @@ class StoredRecords(_View, RecordStore):
     def __init__(self, lines: StoredLines, kinds: Sequence[StoredKind], *, negative_zero: bool) -> None:
         super().__init__(lines, kinds, negative_zero=negative_zero)
         self._by_kind = {kind.rule.kind: kind for kind in kinds}
+        self._starts = {kind: places.start for kind, places in self.runs()}
         self._indices: dict[tuple[str, tuple[str, ...]], HashIndex] = {}
 
     def of(self, kind: str) -> Sequence[Record]:
@@ -172,6 +173,12 @@ class StoredRecords(_View, RecordStore):
                 for line, one in zip(lines, text[:-1].split("\n"), strict=True):
                     yield self._record(found.rule, line, one).texts(names)
 
+    def runs(self) -> Iterator[tuple[str, range]]:
+        """The kinds with the places of their records."""
+        start = 0
+        for kind in self._kinds:
+            yield kind.rule.kind, range(start, start := start + len(kind.lines))
+
     def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
         """The first record of a kind whose fields have these texts, with its place; None if there is none."""
         found = self._by_kind.get(kind)
@@ -186,7 +193,7 @@ class StoredRecords(_View, RecordStore):
             line = found.lines[place]
             record = self._record(found.rule, line, self._line(line, found.lines.stop))
             if wanted <= set(record.fields):
-                return line, record
+                return self._starts[kind] + place, record
         return None
 
     def _index(self, kind: StoredKind, names: tuple[str, ...]) -> HashIndex:
