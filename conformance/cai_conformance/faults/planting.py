@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 PACKAGES: Final = ("cai_reference", "cai_conformance", "cai_conform")
+_CACHED: Final = type(lru_cache(len))
+"""What a cached function is."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Holders: TypeAlias = list[tuple[ModuleType, str]]
+"""The names under which modules hold one object."""
 
 
 class Planting:
@@ -25,8 +31,18 @@ class Planting:
 
     def function(self, right: Function, wrong: Function) -> None:
         """Put `wrong` in the place of a function of the reference, wherever a module looks it up."""
-        self._undo.append(lambda: _exchange(wrong, right))
-        _exchange(right, wrong)
+        known, modules = _index(), len(sys.modules)
+        holders = known.holders_of(right)
+        known.stand_ins[id(wrong)] = holders
+
+        def undo() -> None:
+            _bind(holders, wrong, right)
+            known.stand_ins.pop(id(wrong), None)
+            if len(sys.modules) != modules:
+                _bind(_search(wrong), wrong, right)
+
+        self._undo.append(undo)
+        _bind(holders, right, wrong)
 
     def name(self, module: ModuleType, name: str, wrong: Callable[..., object]) -> None:
         """Put `wrong` in the place of what one module calls `name`; what other modules call so stays."""
@@ -52,18 +68,65 @@ class Planting:
 
 def forget_what_was_computed() -> None:
     """Empty the reference's caches, whose values may come from functions that were replaced since."""
-    for module in _modules("cai_reference"):
-        for value in list(vars(module).values()):
-            clear = getattr(value, "cache_clear", None)
-            if callable(clear):
-                clear()
+    for clear in _index().cached:
+        clear()
 
 
-def _exchange(present: object, wanted: object) -> None:
+@dataclass(frozen=True)
+class _Index:
+    """Who holds what, for as long as no module is imported.
+
+    Attributes:
+        modules: how many modules there were.
+        holders: by the identity of an object.
+        objects: keeps these identities from being used again.
+        cached: what empties each cache of the reference.
+        stand_ins: the holders of what is planted now, by the identity of what is planted.
+    """
+
+    modules: int
+    holders: dict[int, Holders]
+    objects: list[object]
+    cached: list[Callable[[], None]]
+    stand_ins: dict[int, Holders]
+
+    def holders_of(self, function: object) -> Holders:
+        return self.stand_ins.get(id(function)) or self.holders.get(id(function)) or _search(function)
+
+
+def _index() -> _Index:
+    """Return who holds what; to look through all modules for every planting would cost more than a forward pass."""
+    if _KNOWN and _KNOWN[-1].modules == len(sys.modules):
+        return _KNOWN[-1]
+    stand_ins = _KNOWN.pop().stand_ins if _KNOWN else {}
+    known = _Index(len(sys.modules), {}, [], [], stand_ins)
     for module in _modules(*PACKAGES):
-        names = vars(module)
-        for name in [name for name, value in names.items() if value is present]:
+        for name, value in list(vars(module).items()):
+            if callable(value):
+                known.holders.setdefault(id(value), []).append((module, name))
+                known.objects.append(value)
+            if isinstance(value, _CACHED) and module.__name__.startswith(PACKAGES[0]):
+                known.cached.append(value.cache_clear)
+    _KNOWN.append(known)
+    return known
+
+
+_KNOWN: Final[list[_Index]] = []
+
+
+def _bind(holders: Holders, present: object, wanted: object) -> None:
+    for module, name in holders:
+        if vars(module).get(name) is present:
             setattr(module, name, wanted)
+
+
+def _search(function: object) -> Holders:
+    return [
+        (module, name)
+        for module in _modules(*PACKAGES)
+        for name, value in list(vars(module).items())
+        if value is function
+    ]
 
 
 def _modules(*packages: str) -> Iterator[ModuleType]:

@@ -1,0 +1,181 @@
+"""Training steps: what an engine showed of them, and what the reference makes of the same start.
+
+Names and shapes are the reference's; whoever asks an engine in the words of a model folder translates first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cai_conformance.diagnosis.distances import absolute_gaps, magnitude_of
+from cai_conformance.engines.training import OptimizerState, TrainingSettings
+from cai_conformance.faults import Place
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.autograd import Tape, backward
+from cai_reference.models.stack import DecoderStack
+from cai_reference.text.story_batches import StoryBatch
+from cai_reference.training.adamw import AdamW, AdamWConfiguration, AdamWState, GradientScale, Moments, ParameterGroups
+from cai_reference.training.decoder_training import gradient_norm
+
+Tensors = Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class ShownStep:
+    """What an engine showed of one step; what it did not show is left out.
+
+    Attributes:
+        batch: what was learned from.
+        loss: before the step, in nats.
+        gradients: before clipping, on the weights before the step.
+        after: weights and moments after the step.
+    """
+
+    batch: StoryBatch
+    loss: float | None = None
+    gradients: Tensors = field(default_factory=dict)
+    after: OptimizerState | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a step begins: how many were taken before, and what they left.
+
+    Attributes:
+        steps: the number of steps before.
+        state: weights and moments; no moments before the first step.
+    """
+
+    steps: int
+    state: OptimizerState
+
+    @classmethod
+    def of(cls, model: DecoderStack) -> Start:
+        """Begin with the weights of a model."""
+        return cls(0, OptimizerState({each.name: each.value for each in model.parameters}, {}, {}))
+
+
+@dataclass(frozen=True, eq=False)
+class TakenStep:
+    """What the reference had in a step: the loss, its gradients, the factor of clipping, and the state after it."""
+
+    loss: float
+    gradients: Tensors
+    clipping: float
+    after: OptimizerState
+
+
+class ReferenceTraining:
+    """The reference in training, from any start; the model that it is given stays as it is."""
+
+    def __init__(self, model: DecoderStack, settings: TrainingSettings, start: Start, arithmetic: Arithmetic) -> None:
+        self._model = deepcopy(model)
+        self._settings = settings
+        self._arithmetic = arithmetic
+        decayed = tuple(settings.decayed)
+        rest = tuple(each.name for each in self._model.parameters if each.name not in decayed)
+        self._optimizer = AdamW(
+            AdamWConfiguration(
+                settings.learning_rate, settings.beta1, settings.beta2, settings.epsilon, settings.weight_decay
+            ),
+            ParameterGroups(decayed, rest),
+        )
+        moments = {
+            name: Moments(np.asarray(first), np.asarray(start.state.second_moments[name]))
+            for name, first in start.state.first_moments.items()
+        }
+        self._optimizer.state = AdamWState(
+            start.steps, power_of(settings.beta1, start.steps), power_of(settings.beta2, start.steps), moments
+        )
+        for parameter in self._model.parameters:
+            if parameter.name in start.state.weights:
+                parameter.assign(np.asarray(start.state.weights[parameter.name]).reshape(parameter.shape))
+
+    @property
+    def model(self) -> DecoderStack:
+        """The model in training."""
+        return self._model
+
+    def loss(self, batch: StoryBatch) -> float:
+        """Return the loss of a batch on the present weights."""
+        return float(self._model.loss(Tape(self._arithmetic, recording=False), batch).value)
+
+    def step(self, batch: StoryBatch) -> TakenStep:
+        """Take one step."""
+        parameters, limit = self._model.parameters, self._settings.clip
+        loss = self._model.loss(Tape(self._arithmetic), batch)
+        backward(loss)
+        gradients = {each.name: each.gradient for each in parameters}
+        norm = gradient_norm(parameters, self._arithmetic)
+        factor = limit / norm if limit is not None and norm > limit else None
+        self._optimizer.step(parameters, None if factor is None else GradientScale(factor))
+        for parameter in parameters:
+            parameter.zero_gradient()
+        moments = {each.name: self._optimizer.moments(each) for each in parameters}
+        after = OptimizerState(
+            {each.name: each.value for each in parameters},
+            {name: each.first for name, each in moments.items()},
+            {name: each.second for name, each in moments.items()},
+        )
+        return TakenStep(float(loss.value), gradients, 1.0 if factor is None else factor, after)
+
+
+@dataclass(frozen=True, eq=False)
+class StepRows:
+    """Evidence of training: what was shown of some steps that follow one another.
+
+    Attributes:
+        settings: of the optimiser.
+        start: where the first of them begins.
+        steps: what was shown.
+    """
+
+    settings: TrainingSettings
+    start: Start
+    steps: Sequence[ShownStep]
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Training, and the batch path that it runs through."""
+        return frozenset({Place.TRAINING, Place.BATCH})
+
+    def residuals(self, model: DecoderStack, arithmetic: Arithmetic) -> tuple[float, ...]:
+        """Take the steps; the largest difference of each part counts in proportion to the part's largest value."""
+        training = ReferenceTraining(model, self.settings, self.start, arithmetic)
+        return tuple(gap for shown in self.steps for gap in step_gaps(training.step(shown.batch), shown))
+
+
+def step_gaps(taken: TakenStep, shown: ShownStep) -> list[float]:
+    """Return how far each part of a step is from what was shown, in proportion to the part's largest value."""
+    gaps: list[float] = []
+    if shown.loss is not None:
+        gaps.append(abs(taken.loss - shown.loss) / max(1.0, abs(taken.loss)))
+    pairs: list[tuple[Tensors, Tensors]] = [(taken.gradients, shown.gradients)]
+    if shown.after is not None:
+        pairs.append((taken.after.first_moments, shown.after.first_moments))
+        pairs.append((taken.after.second_moments, shown.after.second_moments))
+        pairs.append((taken.after.weights, shown.after.weights))
+    gaps += [part_gap(expected, found) for expected, found in pairs if found]
+    return gaps
+
+
+def part_gap(expected: Tensors, found: Tensors) -> float:
+    """Return the largest difference of the tensors that both have, in proportion to the largest value of all."""
+    names = [name for name in expected if name in found]
+    if any(np.shape(found[name]) != np.shape(expected[name]) for name in names):
+        return float("inf")
+    gaps = [float(np.max(absolute_gaps(expected[name], np.asarray(found[name])))) for name in names]
+    largest = max(gaps, default=0.0)
+    return largest / (magnitude_of(*(expected[name] for name in names)) or 1.0)
+
+
+def power_of(beta: float, steps: int) -> float:
+    """Return a running product, as the optimiser makes it."""
+    power = 1.0
+    for _ in range(steps):
+        power *= beta
+    return power
