@@ -12,11 +12,6 @@
 | `pieces`, `descriptions`, `generation`, `training_messages`, `tensors` | what travels, written and read |
 | `lines`, `fields`, `scratch` | how strictly it is read |
 | `validation` | the same once more, by JSON Schema |
+
+The modules are imported by name: a program that is asked needs nothing of what writes the folder of a request.
 """
-
-from cai_conformance.serving.channel import Deadlines
-from cai_conformance.serving.client import ServeEngine
-from cai_conformance.serving.exec_backend import ExecBackend
-from cai_conformance.serving.server import serve
-
-__all__ = ["Deadlines", "ExecBackend", "ServeEngine", "serve"]

@@ -121,7 +121,9 @@ class Channel:
                 problem = self._how_it_stopped(seconds)
             except Refused as error:
                 problem = f"refuses to stop: {error.reason}"
-            except (EngineBroken, ProtocolViolation) as error:
+            except ProtocolViolation as error:
+                problem = f"broke the protocol at stop: {error}"
+            except EngineBroken as error:
                 problem = error.problem
         self.end()
         return problem

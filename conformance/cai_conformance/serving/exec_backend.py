@@ -99,7 +99,7 @@ class ExecBackend:
             if not ended or output.problem:
                 raise BackendCrashed(self.name, self._with_words(self._what_was_wrong(output), tail))
             if child.code == NOT_OFFERED:
-                reason = tail.text().split(" / ")[-1] or "it does not say why"
+                reason = (tail.lines() or ["it does not say why"])[-1]
                 raise NotOffered(self.name, f"{request.suite} ({request.profile})", reason)
             if child.code != 0:
                 raise BackendCrashed(self.name, self._with_words(f"it {child.how_it_ended()}", tail))

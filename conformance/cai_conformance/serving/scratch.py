@@ -36,14 +36,17 @@ def read_slice(scratch: Path, name: str, offset: int, size: int) -> bytes:
     except (OSError, RuntimeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ProtocolViolation(what, f"cannot be read: {reason}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise ProtocolViolation(what, "is no plain file")
         if offset + size > status.st_size:
             raise ProtocolViolation(what, f"has {status.st_size} bytes; {size} from {offset} on were announced")
-        file.seek(offset)
-        data = file.read(size)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            file.seek(offset)
+            data = file.read(size)
+    finally:
+        os.close(descriptor)
     if len(data) != size:
         raise ProtocolViolation(what, f"was cut while it was read: {len(data)} of {size} bytes")
     return data

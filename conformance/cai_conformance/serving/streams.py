@@ -9,9 +9,13 @@ from collections.abc import Callable
 from typing import IO, Final
 
 from cai_conformance.serving.errors import ProtocolViolation
+from cai_conformance.timing import WALL
 
 _CHUNK: Final = 1 << 16
 _JOIN_SECONDS: Final = 2.0
+_SLICE_SECONDS: Final = 0.2
+"""How long to wait at once: an interruption that comes just before a wait is seen only behind it."""
+
 _TAIL_BYTES: Final = 2048
 
 
@@ -65,10 +69,15 @@ class LineReader:
             TimeoutError: there is none within so many seconds.
             ProtocolViolation: it is too long, or the stream ended within it.
         """
-        try:
-            found = self._found.get(timeout=max(seconds, 0.0))
-        except queue.Empty:
-            raise TimeoutError from None
+        deadline = WALL() + seconds
+        while True:
+            left = deadline - WALL()
+            try:
+                found = self._found.get(timeout=min(max(left, 0.0), _SLICE_SECONDS))
+                break
+            except queue.Empty:
+                if left <= _SLICE_SECONDS:
+                    raise TimeoutError from None
         if isinstance(found, ProtocolViolation):
             raise found
         return found
@@ -95,7 +104,7 @@ class LineReader:
 
     def _read(self) -> None:
         line = bytearray()
-        while not self._closing and (chunk := os.read(self._file.fileno(), _CHUNK)):
+        while chunk := os.read(self._file.fileno(), _CHUNK):
             *whole, rest = chunk.split(b"\n")
             for piece in whole:
                 line += piece
@@ -110,11 +119,12 @@ class LineReader:
             self._found.put(ProtocolViolation("its output", f"ends within a line, behind {bytes(line[-40:])!r}"))
 
     def _put(self, line: bytearray) -> bool:
+        """Hand a line over; tell whether to go on."""
         if len(line) >= self._limit:
             self._found.put(ProtocolViolation("its output", f"has a line of more than {self._limit} bytes"))
             return False
         self._found.put(bytes(line))
-        return True
+        return not self._closing
 
 
 class Spool:
@@ -130,7 +140,9 @@ class Spool:
 
     def finished(self, seconds: float) -> bool:
         """Wait for the end of the output, at most so many seconds; tell whether it has come."""
-        self._thread.join(max(seconds, 0.0))
+        deadline = WALL() + seconds
+        while self._thread.is_alive() and (left := deadline - WALL()) > 0:
+            self._thread.join(min(left, _SLICE_SECONDS))
         return not self._thread.is_alive()
 
     def join(self) -> None:
@@ -159,19 +171,19 @@ class ErrorTail:
         self._tail = b""
         self._thread = _started(self._run, "error tail")
 
-    def text(self) -> str:
-        """Return the last lines, printable, with ` / ` between them."""
+    def lines(self) -> list[str]:
+        """Return the last lines, printable, without empty ones."""
         text = self._tail.decode("utf-8", "replace")
         lines = (printable(line).strip() for line in text.splitlines())
-        return " / ".join(line for line in lines if line)
+        return [line for line in lines if line]
+
+    def text(self) -> str:
+        """Return the last lines as one, with ` / ` between them."""
+        return " / ".join(self.lines())
 
     def join(self) -> None:
         """Wait for the thread; the process has ended, or soon will."""
         self._thread.join(_JOIN_SECONDS)
-
-    def settle(self, seconds: float) -> None:
-        """Wait a little for what a process that has ended may still have said."""
-        self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
