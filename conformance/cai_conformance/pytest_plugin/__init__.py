@@ -2,6 +2,9 @@
 
 pytest loads this module in every run of an environment in which cai-conform is installed. So it adds options, looks for
 its own argument, and imports nothing more until it finds it. It judges nothing: that begins in `activation`.
+
+Its assertions need no rewriting, and a process that imported it before it starts pytest gets no warning about that:
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
@@ -22,16 +24,18 @@ def activate(config: pytest.Config) -> None:
     """Check the options, have the checks collected, and keep each suite in one process.
 
     Raises:
-        pytest.UsageError: an option cannot be used.
+        pytest.UsageError: an option cannot be used, or the backend cannot be loaded.
     """
-    settings = settings_of(config)
+    judging = Judging(settings_of(config))
     config.args[:] = map(collected_argument, config.args)
     # A worker of pytest-xdist has no summary of its own: its reports go to the process that started it.
     is_worker = hasattr(config, "workerinput")
-    config.pluginmanager.register(ChecksPlugin(Judging(settings), is_worker=is_worker), NAME)
+    config.pluginmanager.register(ChecksPlugin(judging), NAME)
     if not is_worker:
-        config.pluginmanager.register(Summary(settings.backend), f"{NAME}-summary")
+        config.pluginmanager.register(Summary(judging.settings.backend), f"{NAME}-summary")
         _keep_suites_together(config)
+        if not config.option.collectonly:
+            _load(judging)
 
 
 def _keep_suites_together(config: pytest.Config) -> None:
@@ -43,12 +47,21 @@ def _keep_suites_together(config: pytest.Config) -> None:
         config.option.dist = "loadscope"
 
 
+def _load(judging: Judging) -> None:
+    """Refuse a backend that cannot be loaded once, before there are workers, rather than fail every check."""
+    try:
+        # What a module prints while it is imported is no result.
+        with redirect_stdout(sys.stderr):
+            judging.load()
+    except ConformanceError as error:
+        raise pytest.UsageError(explained(error)) from error
+
+
 class ChecksPlugin:
     """The hooks of a run with checks."""
 
-    def __init__(self, judging: Judging, *, is_worker: bool) -> None:
+    def __init__(self, judging: Judging) -> None:
         self._judging = judging
-        self._is_worker = is_worker
 
     def pytest_report_header(self) -> str:
         """Say what is judged."""
@@ -67,17 +80,3 @@ class ChecksPlugin:
         """Judge what was selected, and nothing else."""
         found = [item.check for item in session.items if isinstance(item, checks.CheckItem)]
         self._judging.select(found)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Refuse a backend that cannot be loaded once, rather than fail every check.
-
-        Raises:
-            pytest.UsageError: it cannot be loaded.
-        """
-        if self._is_worker or session.config.option.collectonly:
-            return
-        try:
-            self._judging.load()
-        except ConformanceError as error:
-            raise pytest.UsageError(explained(error)) from error

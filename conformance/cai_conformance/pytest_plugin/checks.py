@@ -6,9 +6,10 @@ This is also the file that pytest is pointed at; it holds no test.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -21,9 +22,6 @@ from cai_conformance.pytest_plugin.settings import explained
 from cai_conformance.suites import Suite
 from cai_conformance.verdicts import Report
 from cai_reference import CaiReferenceError
-
-if TYPE_CHECKING:
-    from _pytest._code.code import TerminalRepr, TracebackStyle
 
 FILE: Final = Path(__file__)
 ROOTS: Final = (Path(cai_conformance.__file__ or "").parent, FILE.parent)
@@ -102,6 +100,9 @@ class CheckItem(pytest.Item):
             self.report = self.judging.report(self.suite, self.check)
         except (ConformanceError, CaiReferenceError) as error:
             pytest.fail(f"errored: {explained(error)}", pytrace=False)
+        except Exception:
+            # From here on: what stands above is pytest's, and there is a lot of it.
+            pytest.fail(f"a defect, and no verdict\n{traceback.format_exc()}", pytrace=False)
         self.user_properties.extend(outcomes.properties(self.report))
         # In this phase, pytest calls a failure an error.
         outcomes.stop_if_errored(self.report)
@@ -111,13 +112,6 @@ class CheckItem(pytest.Item):
         note = outcomes.settle(self.report)
         if note:
             self.add_report_section("call", "near tie", note)
-
-    def repr_failure(
-        self, excinfo: pytest.ExceptionInfo[BaseException], style: TracebackStyle | None = None
-    ) -> str | TerminalRepr:
-        """Return what is printed of a failure: of a verdict its text, of a defect the traceback from here on."""
-        excinfo.traceback = excinfo.traceback.cut(path=FILE)
-        return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return the file, no line in it, and the full id as the headline."""

@@ -81,23 +81,21 @@ class SuiteVerdicts:
         versions: what the reports of the suite state.
         pending: the verdicts to come, in the order of judging.
         found: those that came, by check.
-        broken: what ended the judging too early, which only a defect does.
     """
 
     versions: Versions
     pending: Iterator[Verdict]
     found: dict[str, Verdict] = field(default_factory=dict)
-    broken: Exception | None = None
 
     def of(self, check: str) -> Verdict:
-        """Return the verdict of a check, judging until it comes."""
+        """Return the verdict of a check, judging until it comes.
+
+        Raises:
+            LookupError: it will not come, because a defect has ended the judging of an earlier one.
+        """
         while check not in self.found:
-            if self.broken is not None:
-                raise self.broken
-            try:
-                verdict = next(self.pending)
-            except Exception as error:
-                self.broken = error
-                raise
+            verdict = next(self.pending, None)
+            if verdict is None:
+                raise LookupError("the judging of this suite has ended, with an error that stands above")
             self.found[verdict.check] = verdict
         return self.found[check]
