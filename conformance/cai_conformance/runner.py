@@ -34,8 +34,8 @@ class SuiteRun:
     question: Question
 
 
-def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, jobs: int = 1) -> Iterator[Verdict]:
-    """Judge a backend by suites, and yield each verdict as it is found.
+class Judging:
+    """Judges a backend by suites: verdicts as they are found, then explanations and notes.
 
     Args:
         runs: the suites with their questions.
@@ -43,19 +43,48 @@ def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, j
         selected: which full check ids are reported.
         jobs: with 2 or more, runs of a concurrent backend run beside each other, and replays of any other.
     """
-    workers = jobs if getattr(backend, "concurrent", False) else jobs - 1
-    executor = ThreadPoolExecutor(max_workers=workers) if jobs > 1 else None
-    try:
-        pending = [(run.suite, Evidence(backend, run.question, executor)) for run in runs]
-        for suite, evidence in pending:
-            wanted = [check for check in suite.checks if _ids(suite, check, selected)]
-            if wanted:
-                evidence.start(needs_replay=any(check.needs_replay for check in wanted))
-        for suite, evidence in pending:
-            yield from _judge_suite(suite, _settled(evidence), selected)
-    finally:
-        if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)
+
+    def __init__(self, runs: Sequence[SuiteRun], backend: Backend, selected: Selected, jobs: int = 1) -> None:
+        self._runs, self._backend, self._selected, self._jobs = tuple(runs), backend, selected, jobs
+        self._judged: list[tuple[Evidence, list[Verdict]]] = []
+
+    def __iter__(self) -> Iterator[Verdict]:
+        """Judge, and yield each verdict as it is found."""
+        workers = self._jobs if getattr(self._backend, "concurrent", False) else self._jobs - 1
+        executor = ThreadPoolExecutor(max_workers=workers) if self._jobs > 1 else None
+        try:
+            pending = [(run.suite, Evidence(self._backend, run.question, executor)) for run in self._runs]
+            for suite, evidence in pending:
+                wanted = [check for check in suite.checks if _ids(suite, check, self._selected)]
+                if wanted:
+                    evidence.start(needs_replay=any(check.needs_replay for check in wanted))
+            for suite, evidence in pending:
+                settled = _settled(evidence)
+                verdicts: list[Verdict] = []
+                self._judged.append((settled, verdicts))
+                for verdict in _judge_suite(suite, settled, self._selected):
+                    verdicts.append(verdict)
+                    yield verdict
+        finally:
+            if executor is not None:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    def explained(self) -> tuple[Verdict, ...]:
+        """Return all verdicts, the first failure of each kind explained. Mistakes are planted in this process."""
+        from cai_conformance.explaining import explained
+
+        return tuple(verdict for evidence, verdicts in self._judged for verdict in explained(evidence, verdicts))
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what was measured, suite by suite, and which known faults would hide below it."""
+        from cai_conformance.explaining.notes import notes_of
+
+        return tuple(note for evidence, _ in self._judged for note in notes_of(evidence))
+
+
+def run_suites(runs: Sequence[SuiteRun], backend: Backend, selected: Selected, jobs: int = 1) -> Iterator[Verdict]:
+    """Judge a backend by suites, and yield each verdict as it is found; the arguments are those of `Judging`."""
+    yield from Judging(runs, backend, selected, jobs)
 
 
 def _settled(evidence: Evidence) -> Evidence:

@@ -98,11 +98,35 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """Where a difference begins, and what it most likely is.
+
+    Attributes:
+        lines: at most six, for people.
+        stage: a stage of the forward pass, or a part of a training step; empty where none could be told.
+        index: of the first value there.
+        expected, found: both values.
+        ulp: their distance in the backend's format.
+        origin: `added` there, or `inherited`.
+        conventions: names of the seeded faults that give what was found, the likeliest first.
+    """
+
+    lines: tuple[str, ...]
+    stage: str = ""
+    index: tuple[int, ...] = ()
+    expected: float | None = None
+    found: float | None = None
+    ulp: int | None = None
+    origin: str = ""
+    conventions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What one check found.
 
     `check` is the full id, `suite::check[case]`. `message` is one sentence; `differences` come first difference first.
-    `reason` and `link` are filled by an expected-failure entry.
+    `reason` and `link` are filled by an expected-failure entry, `explanation` for the first failure of a kind.
     """
 
     check: str
@@ -113,6 +137,7 @@ class Verdict:
     reason: str = ""
     link: str = ""
     seconds: float = 0.0
+    explanation: Explanation | None = None
 
     @property
     def suite(self) -> str:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cai_conformance.backends import Backend
+
+
+@contextmanager
+def closing_backend(backend: Backend) -> Iterator[None]:
+    """Let go of a backend afterwards, whatever happens: a program that it started must not outlive the run."""
+    try:
+        yield
+    finally:
+        close = getattr(backend, "close", None)
+        if callable(close):
+            close()
 
 
 def find_backend(spec: str, *, isolated: bool = False) -> Backend:

@@ -153,6 +153,12 @@ class Evidence:
             return measured_floor(self.opened, cases)
         return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
 
+    @property
+    def floor_used(self) -> NoiseFloor | None:
+        """The floor, if any judge looked at it."""
+        found = vars(self).get("floor")
+        return found if isinstance(found, NoiseFloor) else None
+
     def remembered(self, name: str, compute: Callable[[], Value]) -> Value:
         """Return what several judges share, computed by the first of them; an error is not kept."""
         if name not in self._shared:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from cai_conformance.reports.words import exit_meaning
-from cai_conformance.verdicts import Difference, Report, Verdict
+from cai_conformance.verdicts import Difference, Explanation, Report, Verdict
 
 FORMAT_VERSION = 1
 """The version of these lines; it changes when a reader of the old ones could misread the new ones."""
@@ -43,6 +43,24 @@ def _run(report: Report) -> dict[str, object]:
     }
 
 
+def _explanation(explanation: Explanation) -> dict[str, object]:
+    """Return an explanation; numbers that JSON has not become null."""
+    return {
+        "lines": list(explanation.lines),
+        "stage": explanation.stage,
+        "index": list(explanation.index),
+        "expected": _finite(explanation.expected),
+        "found": _finite(explanation.found),
+        "ulp": explanation.ulp,
+        "origin": explanation.origin,
+        "conventions": list(explanation.conventions),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
 def _verdict(verdict: Verdict) -> dict[str, object]:
     return {
         "type": "verdict",
@@ -53,6 +71,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
         "outcome": verdict.outcome.value,
         "message": verdict.message,
         "differences": [_difference(difference) for difference in verdict.differences],
+        "explanation": None if verdict.explanation is None else _explanation(verdict.explanation),
         "reason": verdict.reason,
         "link": verdict.link,
         "seconds": verdict.seconds if math.isfinite(verdict.seconds) else None,

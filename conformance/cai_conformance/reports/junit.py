@@ -87,7 +87,8 @@ def _kind(report: Report, verdict: Verdict) -> str:
 def _body(verdict: Verdict) -> str:
     """The id and level, then the message and one line a difference."""
     head = [f"{verdict.check} ({verdict.level} {verdict.level.meaning})", verdict.message]
-    return "\n".join([*(line for line in head if line), *map(str, verdict.differences)])
+    explanation = verdict.explanation.lines if verdict.explanation else ()
+    return "\n".join([*(line for line in head if line), *explanation, *map(str, verdict.differences)])
 
 
 def _nothing_judged(report: Report) -> ET.Element:

@@ -38,7 +38,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield ""
         yield from _table(report, notable)
     for verdict in notable:
-        if verdict.differences:
+        if verdict.differences or verdict.explanation:
             yield ""
             yield from _details(verdict)
     if passes:
@@ -61,7 +61,10 @@ def _details(verdict: Verdict) -> Iterator[str]:
     shown = [printable(str(difference)) for difference in verdict.differences[:MAX_DIFFERENCES]]
     left = len(verdict.differences) - len(shown)
     fence = _fence(shown)
-    body = [*([_text(verdict.message), ""] if verdict.message else []), fence, *shown, fence]
+    body = [_text(verdict.message), ""] if verdict.message else []
+    for line in verdict.explanation.lines if verdict.explanation else ():
+        body += [f"* {_text(line)}"]
+    body += ["", fence, *shown, fence]
     if left:
         body += ["", f"and {words.counted(left, 'more difference')}"]
     title = f"<code>{_html(printable(verdict.check))}</code>: {words.counted(len(verdict.differences), 'difference')}"

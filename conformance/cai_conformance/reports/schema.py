@@ -10,6 +10,7 @@ from cai_conformance.reports.jsonlines import FORMAT_VERSION
 from cai_conformance.verdicts import Level, Outcome, Problem
 
 _STRING: dict[str, object] = {"type": "string"}
+_NUMBER: dict[str, object] = {"type": ["number", "null"]}
 _COUNT: dict[str, object] = {"type": "integer", "minimum": 0}
 _VERSIONS_BY_SUITE: dict[str, object] = {"type": "object", "additionalProperties": _STRING}
 
@@ -25,6 +26,7 @@ def report_schema() -> dict[str, object]:
             "run": _run(),
             "verdict": _verdict(),
             "difference": _difference(),
+            "explanation": _explanation(),
             "summary": _summary(),
         },
     }
@@ -66,6 +68,7 @@ def _verdict() -> dict[str, object]:
             "outcome": {"enum": [outcome.value for outcome in Outcome]},
             "message": _STRING,
             "differences": {"type": "array", "items": {"$ref": "#/$defs/difference"}},
+            "explanation": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/explanation"}]},
             "reason": {"type": "string", "description": "Why the check is expected to fail, or empty."},
             "link": _STRING,
             "seconds": {"type": ["number", "null"], "description": "Null where the time is not a finite number."},
@@ -84,6 +87,22 @@ def _difference() -> dict[str, object]:
             "expected": _STRING,
             "found": _STRING,
             "ulp": {"type": ["integer", "null"], "description": "Distance in units in the last place of binary64."},
+        },
+    )
+
+
+def _explanation() -> dict[str, object]:
+    return _closed(
+        "Where a difference begins, and what it most likely is; beside the first failure of each kind.",
+        {
+            "lines": {"type": "array", "items": _STRING},
+            "stage": {"type": "string", "description": "A stage or a part of a training step, or empty."},
+            "index": {"type": "array", "items": _COUNT},
+            "expected": _NUMBER,
+            "found": _NUMBER,
+            "ulp": {"type": ["integer", "null"], "description": "Distance in the backend's own format."},
+            "origin": {"enum": ["", "added", "inherited"]},
+            "conventions": {"type": "array", "items": _STRING},
         },
     )
 

@@ -6,6 +6,7 @@ Nothing else is assumed of the terminal than ASCII; what comes from outside is m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ _VERDICT = len("near_tie")
 _SECONDS = len("seconds")
 _LEAST_MESSAGE = 28
 _LEAST_WIDTH = 40
+_MANY = 4
+"""From how many checks on a common reason of a skip is told once."""
 
 
 def render_table(report: Report, console: Console, verbose: int) -> None:
@@ -111,9 +114,21 @@ class _Page:
         yield heading
         if self.verbose >= 0:
             yield self._column_names(columns)
+        folded = self._folded_reasons(verdicts)
         for verdict in verdicts:
-            yield from self._row(verdict, columns)
+            if not (verdict.outcome is Outcome.SKIPPED and verdict.message in folded):
+                yield from self._row(verdict, columns)
+        for reason, count in folded.items():
+            yield from self._folded(f"{words.counted(count, 'check')} skipped: {self._clean(reason)}", _MARGIN)
         yield Text()
+
+    def _folded_reasons(self, verdicts: list[Verdict]) -> dict[str, int]:
+        """Return the reasons for which many checks were skipped; these are told once, unless all is asked for."""
+        if self.verbose > 0:
+            return {}
+        skips = [verdict for verdict in verdicts if verdict.outcome is Outcome.SKIPPED]
+        told = Counter(verdict.message for verdict in skips if not words.is_required_skip(self.report, verdict))
+        return {reason: count for reason, count in told.items() if count >= _MANY}
 
     def _column_names(self, columns: _Columns) -> Text:
         names = [padded("check", columns.check), padded("level", _LEVEL), padded("verdict", _VERDICT)]
@@ -155,6 +170,8 @@ class _Page:
         yield from self._folded(f"{verdict.level} {verdict.level.meaning}: {self._clean(verdict.message)}", _MARGIN)
         if expectation := self._clean(words.explanation(verdict)):
             yield from self._folded(f"expected to fail: {expectation}", _MARGIN)
+        for part in verdict.explanation.lines if verdict.explanation else ():
+            yield from self._folded(self._clean(part), _MARGIN * 2)
         shown = verdict.differences[:MAX_DIFFERENCES]
         for number, difference in enumerate(shown, start=1):
             mark = f"{number:>4}. "

@@ -40,7 +40,7 @@ def verify(
     from cai_conformance.verification import Verification, verification_of
 
     verification: Verification = verification_of(TraceFileBackend(file, open_trace(file)), GoldenStore(locate()))
-    verdicts = judged([verification.run], verification.backend, expression, jobs=1)
+    verdicts, _ = judged([verification.run], verification.backend, expression, jobs=1)
     report = make_report(verification.backend.name, [verification.run], verdicts)
     if output_format is not None or verbose:
         show(report, output_format, color, quiet=quiet, verbose=verbose)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
-from cai_conform.subject import find_backend
+from cai_conform.subject import closing_backend, find_backend
 from cai_conform.terminal import output, progress
 
 if TYPE_CHECKING:
@@ -71,8 +71,10 @@ def run(
     wanted = Options(stated, corpus, splits, stories=stories, policy=parse_policy(policy))
     check_used(chosen, wanted)
     runs = [SuiteRun(suite, question_for(suite, store, wanted)) for suite in chosen]
-    verdicts = judged(runs, subject, expression, workers)
-    report = make_report(subject.name, runs, apply_expectations(verdicts, expected, all_check_ids()), required=level)
+    with closing_backend(subject):
+        verdicts, notes = judged(runs, subject, expression, workers)
+    expecting = apply_expectations(verdicts, expected, all_check_ids())
+    report = make_report(subject.name, runs, expecting, required=level, notes=notes)
     show(report, output_format, color, quiet=quiet, verbose=verbose)
     raise typer.Exit(report.exit_code())
 
@@ -90,19 +92,21 @@ def smoke(
 
     subject, store = find_backend(backend), GoldenStore(locate())
     runs = [SuiteRun(suite, question_for(suite, store, Options(profile="edges"))) for suite in SUITES[:1]]
-    verdicts = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
+    verdicts, _ = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
     report = make_report(subject.name, runs, tuple(verdicts))
     show(report, output_format, color, quiet=False, verbose=False)
     raise typer.Exit(report.exit_code())
 
 
-def judged(runs: list[SuiteRun], subject: Backend, expression: str | None, jobs: int) -> tuple[Verdict, ...]:
-    """Run the suites with a sign of life on the terminal.
+def judged(
+    runs: list[SuiteRun], subject: Backend, expression: str | None, jobs: int
+) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
+    """Run the suites with a sign of life on the terminal; return verdicts, explained, and notes.
 
     Raises:
         InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.runner import run_suites
+    from cai_conformance.runner import Judging
     from cai_conformance.selection import compile_expression
     from cai_conformance.suites.errors import NothingSelected
 
@@ -110,22 +114,25 @@ def judged(runs: list[SuiteRun], subject: Backend, expression: str | None, jobs:
     expected = sum(selected(name) for run in runs for name in run.suite.check_ids())
     if not expected:
         raise NothingSelected(expression or "")
+    judging = Judging(runs, subject, selected, jobs)
     with progress(f"judging {subject.name}", expected) as advance:
-        verdicts: list[Verdict] = []
-        for verdict in run_suites(runs, subject, selected, jobs):
-            verdicts.append(verdict)
+        for verdict in judging:
             advance(verdict.check)
-    return tuple(verdicts)
+    return judging.explained(), judging.notes()
 
 
 def make_report(
-    backend: str, runs: Iterable[SuiteRun], verdicts: tuple[Verdict, ...], required: Level | None = None
+    backend: str,
+    runs: Iterable[SuiteRun],
+    verdicts: tuple[Verdict, ...],
+    required: Level | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Report:
     """Put the five versions beside the verdicts."""
     from cai_conformance.verdicts import Report
     from cai_conformance.versions import versions
 
-    return Report(backend, versions(runs), verdicts, required)
+    return Report(backend, versions(runs), verdicts, required, notes)
 
 
 def show(

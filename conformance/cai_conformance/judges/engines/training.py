@@ -43,11 +43,12 @@ EXACT: Final = "strict/1"
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class TrainingComparison:
     """The parts of reference and engine, and the floor of each part; no floors where bits are compared."""
 
     right: tuple[TrainingPart, ...]
     found: tuple[TrainingPart, ...]
+    probe: TrainingProbe
     floors: tuple[float, ...]
     factor: float
     precision: str
@@ -115,27 +116,39 @@ def judge_steps(evidence: Evidence) -> tuple[Finding, ...]:
     )
 
 
-def _judged(evidence: Evidence, say: Callable[[_Comparison], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+def _judged(evidence: Evidence, say: Callable[[TrainingComparison], tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    comparison = compared(evidence)
+    if comparison is None:
+        judge: Judge = driven(lambda _evidence, _opened: (Finding.skipped(UNTRAINED),))
+        return judge(evidence)
+    return say(comparison)
+
+
+def compared(evidence: Evidence) -> TrainingComparison | None:
+    """Return the parts of reference and engine; None where there is no engine that trains.
+
+    Raises:
+        EngineError: the engine failed.
+    """
     opened = evidence.opened
     engine = None if opened is None else training(opened.engine)
     if opened is None or engine is None:
-        judge: Judge = driven(lambda _evidence, _opened: (Finding.skipped(UNTRAINED),))
-        return judge(evidence)
-    return say(evidence.remembered("training", lambda: _compared(evidence, opened, engine)))
+        return None
+    return evidence.remembered("training", lambda: _compared(evidence, opened, engine))
 
 
-def _compared(evidence: Evidence, opened: OpenedModel, engine: TrainingEngine) -> _Comparison:
+def _compared(evidence: Evidence, opened: OpenedModel, engine: TrainingEngine) -> TrainingComparison:
     probe, policy = TrainingProbe.of(opened.given), evidence.question.policy
     precision = opened.description.precision.coarsest
     right, found = reference_parts(opened, probe), engine_parts(opened, engine, probe)
     if policy.is_exact(bitwise=opened.description.arithmetic == EXACT):
-        return _Comparison(right, found, (), 0.0, precision)
+        return TrainingComparison(right, found, probe, (), 0.0, precision)
     if policy.kind is PolicyKind.ULP:
-        return _Comparison(right, found, (1.0,) * len(right), policy.ulps, precision)
-    return _Comparison(right, found, part_floors(opened, engine, probe, found), FACTOR, precision)
+        return TrainingComparison(right, found, probe, (1.0,) * len(right), policy.ulps, precision)
+    return TrainingComparison(right, found, probe, part_floors(opened, engine, probe, found), FACTOR, precision)
 
 
-def _finding(comparison: _Comparison, step: int, kinds: frozenset[str], case: str) -> Finding:
+def _finding(comparison: TrainingComparison, step: int, kinds: frozenset[str], case: str) -> Finding:
     difference = comparison.first_difference(step, kinds)
     if difference is not None:
         return Finding.failed(difference[1], (difference[0],), case=case)

@@ -1,0 +1,69 @@
+"""From the verdicts of a suite to the same verdicts with an explanation beside the first failure of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cai_conformance.diagnosis import Diagnosis
+from cai_conformance.errors import ConformanceError
+from cai_conformance.explaining.answers import explain_answers
+from cai_conformance.explaining.inference import explain_inference
+from cai_conformance.explaining.run import explain_run
+from cai_conformance.explaining.training import explain_training
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.verdicts import Explanation, Outcome, Verdict
+from cai_reference.errors import CaiReferenceError
+
+Explainer = Callable[[Evidence, Sequence[Verdict]], Diagnosis]
+
+GIVEN_INFERENCE: Final = ("fwd.oracle", "causal.flip", "kv.split", "kv.reach", "kv.batch", "gen.given", "smp.tie")
+GIVEN_TRAINING: Final = ("loss.given", "grad.given", "opt.given")
+RUN: Final = ("run.golden",)
+
+PARTS: Final[Mapping[tuple[str, ...], tuple[Explainer, ...]]] = {
+    GIVEN_INFERENCE: (explain_inference, explain_answers),
+    GIVEN_TRAINING: (explain_training,),
+    RUN: (explain_run,),
+}
+"""Checks of each part of a suite, and who may explain their failures, in this order until one can."""
+
+
+def explained(evidence: Evidence, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Return the verdicts of one suite, the first failure of each part with its explanation.
+
+    Nobody else may use the reference in this process meanwhile: mistakes are planted into it and taken out again.
+    """
+    found = list(verdicts)
+    if evidence.question.given is None:
+        return tuple(found)
+    for checks, explainers in PARTS.items():
+        failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL and _name(verdict) in checks]
+        if failed:
+            place = found.index(failed[0])
+            found[place] = replace(found[place], explanation=_explanation(evidence, failed, explainers))
+    return tuple(found)
+
+
+def _explanation(evidence: Evidence, failed: Sequence[Verdict], explainers: Sequence[Explainer]) -> Explanation | None:
+    best = Diagnosis()
+    for explain in explainers:
+        try:
+            diagnosis = explain(evidence, failed)
+        except (ConformanceError, CaiReferenceError, ArithmeticError, ValueError):
+            # What cannot be explained stays a failure with its own sentence.
+            continue
+        if diagnosis.conventions or not best:
+            best = diagnosis or best
+        if best.conventions:
+            break
+    if not best:
+        return None
+    return Explanation(
+        best.lines, best.stage, best.index, best.expected, best.found, best.ulp, best.origin, best.conventions
+    )
+
+
+def _name(verdict: Verdict) -> str:
+    return verdict.check.partition("::")[2].partition("[")[0]

@@ -1,0 +1,162 @@
+"""What a backend showed of inference on given weights, as evidence for a diagnosis.
+
+An engine is asked for whole passes, for cuts and for a second sequence in a used slot. Of other backends there are the
+answers to the suite's vector cases: single rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.backends.asking import ask
+from cai_conformance.backends.errors import NotOffered
+from cai_conformance.diagnosis import BatchRows, Begin, Cut, Feed, SessionRows
+from cai_conformance.diagnosis.evidence import Call
+from cai_conformance.engines.errors import Refused
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.path import EngineSession, full_logits
+from cai_conformance.engines.stage_records import staged_ids
+from cai_conformance.judges.evidence import Evidence
+from cai_conformance.trace.parser import parse
+from cai_conformance.vectors import VectorCase
+from cai_reference.arithmetic import Array
+
+FAR: Final = 3000
+OTHER: Final = 300
+"""An id for a sequence that is forgotten."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Evidence of one kind: what was done, in words, and what it gave."""
+
+    words: str
+    rows: BatchRows | SessionRows
+
+
+def shown_rows(evidence: Evidence) -> list[Shown]:
+    """Return everything that can be had, whole passes first.
+
+    Raises:
+        EngineError: the engine failed.
+    """
+    ids = staged_ids(evidence.question.vectors.cases)
+    if evidence.opened is not None:
+        return list(_of_engine(evidence.opened, ids))
+    given = evidence.question.given
+    assert given is not None
+    if given.phase.futures:
+        # A single head's row says nothing about the others.
+        return []
+    rows = (_of_answer(case, evidence) for case in evidence.question.vectors.cases)
+    return sorted((row for row in rows if row is not None), key=lambda row: isinstance(row.rows, SessionRows))
+
+
+def shown_stages(evidence: Evidence) -> dict[str, Array]:
+    """Return every stage that the backend shows of a whole pass; nothing where it shows none.
+
+    Raises:
+        BackendError, TraceError: it failed, or its answer is no trace.
+    """
+    request = replace(evidence.question.request, profile="stages")
+    grammar = evidence.question.grammar
+    try:
+        trace = parse(ask(evidence.backend, request), lambda suite: grammar if suite == grammar.suite else None)
+    except NotOffered:
+        return {}
+    stages: dict[str, Array] = {}
+    for record in trace.all("STAGE"):
+        shape, values = record.integers("shape"), record.bits("bits") if record.has("bits") else record.reals("values")
+        whole = list(record.integers("at")) == list(range(len(values)))
+        if whole and int(np.prod(shape)) == len(values):
+            stages[record.get("name")] = np.array(values).reshape(shape)
+    return stages
+
+
+def cached_stages(opened: OpenedModel, ids: tuple[int, ...], first: int) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the stages of a whole pass, and of a call for the tokens behind the first ones.
+
+    Raises:
+        EngineError: the engine failed.
+    """
+    opened.load()
+    whole = EngineSession(opened.engine).observed(ids).stages
+    session = EngineSession(opened.engine)
+    session.feed(ids[:first])
+    return dict(whole), dict(session.observed(ids[first:]).stages)
+
+
+def _of_engine(opened: OpenedModel, ids: tuple[int, ...]) -> Iterator[Shown]:
+    opened.load()
+    wanted, half = tuple(range(len(ids))), len(ids) // 2
+    for start in (0, FAR):
+        words = "a whole pass" if start == 0 else f"a whole pass from position {start}"
+        yield Shown(words, BatchRows(ids, start, wanted, full_logits(opened.engine, ids, start)))
+    scripts: tuple[tuple[str, tuple[Call, ...], int], ...] = (
+        ("a call behind the first token", (Feed(ids[:1]), Feed(ids[1:])), 0),
+        ("a second call", (Feed(ids[:half]), Feed(ids[half:])), 0),
+        ("calls from a far position", (Feed(ids[:2]), Feed(ids[2:])), FAR),
+        ("calls of one token", tuple(Feed((token,)) for token in ids), 0),
+        ("a cut", (Feed(ids[:half]), Feed((OTHER,) * 3), Cut(half), Feed(ids[half:])), 0),
+        ("a partial cut", (Feed(ids[: half + 2]), Feed((OTHER,) * 2), Cut(half + 1), Feed(ids[half + 1 :])), 0),
+        ("a slot that was emptied", (Feed((OTHER,) * half), Begin(), Feed(ids[:half]), Feed(ids[half:])), 0),
+    )
+    for words, calls, start in scripts:
+        rows = _played(opened, calls, start)
+        if rows is not None:
+            slack = opened.given.sizes.slack
+            yield Shown(words, SessionRows(calls, rows, start, slack))
+
+
+def _played(opened: OpenedModel, calls: tuple[Call, ...], start: int) -> Array | None:
+    session = EngineSession(opened.engine, start=start)
+    logits: list[Array] = []
+    try:
+        for call in calls:
+            match call:
+                case Feed(ids):
+                    logits = session.feed(ids)
+                case Cut(length):
+                    session.truncate(length)
+                case Begin():
+                    session = EngineSession(opened.engine, start=start)
+    except Refused:
+        return None
+    return np.stack(logits)
+
+
+def _of_answer(case: VectorCase, evidence: Evidence) -> Shown | None:
+    make = _ROWS.get(case.operation)
+    answer = evidence.edges.find("SAMPLE", case=case.identifier)
+    if make is None or answer is None or not answer.has("values"):
+        return None
+    row = np.array(answer.bits("values")).reshape(1, 1, -1)
+    return Shown(f"the case {case.identifier}", make(case, row, evidence))
+
+
+def _batch_rows(case: VectorCase, row: Array, evidence: Evidence) -> BatchRows:
+    ids, start, place = _ids(case), int(str(case.input["start"])), int(str(case.input["row"]))
+    return BatchRows(ids, start, (place,), row)
+
+
+def _session_rows(case: VectorCase, row: Array, evidence: Evidence) -> SessionRows:
+    ids, start, first = _ids(case), int(str(case.input["start"])), int(str(case.input["first_chunk"]))
+    given = evidence.question.given
+    assert given is not None
+    return SessionRows((Feed(ids[:first]), Feed(ids[first:])), row, start, given.sizes.slack)
+
+
+def _ids(case: VectorCase) -> tuple[int, ...]:
+    ids = case.input["ids"]
+    assert isinstance(ids, list)
+    return tuple(int(str(token)) for token in ids)
+
+
+_ROWS: Final[dict[str, Callable[[VectorCase, Array, Evidence], BatchRows | SessionRows]]] = {
+    "decoder.logits": _batch_rows,
+    "decoder.session-logits": _session_rows,
+}
