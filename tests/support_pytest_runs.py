@@ -54,7 +54,11 @@ class Runs:
         )
 
     def asked(self) -> list[list[str]]:
-        """Return process, suite and profile of every question that the backend was asked."""
+        """Return process, suite and arithmetic of every question that the backend was asked."""
+        return [words for words in self.noted() if "closed" not in words]
+
+    def noted(self) -> list[list[str]]:
+        """Return the same, and the process in which a backend was closed."""
         if not self._asked.exists():
             return []
         return [line.split() for line in self._asked.read_text(encoding="utf-8").splitlines()]

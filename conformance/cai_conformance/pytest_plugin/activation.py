@@ -36,6 +36,9 @@ def activate(config: pytest.Config) -> None:
         _keep_suites_together(config)
         if not config.option.collectonly:
             _load(judging)
+            if getattr(config.option, "numprocesses", None):
+                # Its workers judge, each with a backend of its own.
+                judging.close()
 
 
 def _keep_suites_together(config: pytest.Config) -> None:
@@ -75,6 +78,10 @@ class ChecksPlugin:
     def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         """Collect the checks in place of the module that pytest was pointed at."""
         return checks.file_of_checks(module_path, parent, self._judging)
+
+    def pytest_sessionfinish(self) -> None:
+        """Let go of the backend."""
+        self._judging.close()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Judge what was selected, and nothing else."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from cai_conformance.backends.asking import own_arithmetic
 from cai_conformance.backends.protocol import Backend
 from cai_conformance.backends.registry import resolve
 from cai_conformance.expectations import apply_expectations
@@ -47,6 +48,13 @@ class Judging:
         """
         _ = self.backend
 
+    def close(self) -> None:
+        """Let go of the backend, if it was loaded: a program that it started must not outlive the run."""
+        backend = self.__dict__.pop("backend", None)
+        close = getattr(backend, "close", None)
+        if callable(close):
+            close()
+
     def select(self, checks: Iterable[str]) -> None:
         """Set which checks are judged; prerequisites that are not among them are judged silently."""
         self._selected = frozenset(checks)
@@ -58,8 +66,9 @@ class Judging:
             ConformanceError: the backend cannot be loaded, or the suite's own files are damaged.
         """
         if suite.identifier not in self._suites:
-            question = question_for(suite, GoldenStore(locate()), self.settings.options)
-            run = SuiteRun(suite, question)
+            options = self.settings.options
+            stated = options.arithmetic or own_arithmetic(self.backend)
+            run = SuiteRun(suite, question_for(suite, GoldenStore(locate()), replace(options, arithmetic=stated)))
             found = run_suites([run], self.backend, self._selected.__contains__)
             self._suites[suite.identifier] = SuiteVerdicts(versions([run]), found)
         verdicts = self._suites[suite.identifier]

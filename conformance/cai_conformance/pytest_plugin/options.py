@@ -25,7 +25,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="A suite, by its id or an ending of it; may be repeated. All suites by default.",
     )
     group.addoption(
-        f"{PREFIX}arithmetic", metavar="NAME", help="strict, libm or fast; the suite's own, strict, by default."
+        f"{PREFIX}arithmetic", metavar="NAME", help="strict, libm or fast; the backend's or the suite's own by default."
+    )
+    group.addoption(
+        f"{PREFIX}policy",
+        metavar="POLICY",
+        help="What may differ: exact, ulp:N, measured, or auto (the default): exact in strict, else measured.",
     )
     group.addoption(
         f"{PREFIX}expect-failures",

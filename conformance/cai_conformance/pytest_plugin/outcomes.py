@@ -78,5 +78,7 @@ def failure(report: Report, verdict: Verdict) -> str:
     lines = [f"  {printable(str(difference))}" for difference in verdict.differences[:MOST_DIFFERENCES]]
     more = len(verdict.differences) - MOST_DIFFERENCES
     if more > 0:
-        lines.append(f"  and {more} more; cai-conform run -k '{verdict.check}' --verbose shows them")
+        lines.append(f"  and {more} more")
+    if verdict.outcome is Outcome.FAIL:
+        lines.append(f"to have it explained: cai-conform run --backend BACKEND -k '{verdict.check}' --verbose")
     return "\n".join([sentence, *lines])

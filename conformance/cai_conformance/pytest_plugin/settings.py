@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from cai_conformance.arithmetics import arithmetic_identifier
 from cai_conformance.errors import ConformanceError
 from cai_conformance.expectations import Expectations, apply_expectations, load_expectations
+from cai_conformance.measuring import parse_policy
 from cai_conformance.questions import Options
 from cai_conformance.suites import Suite, all_check_ids, find_suites
 from cai_conformance.suites.errors import UnknownLevel
 from cai_conformance.verdicts import Level
 from cai_reference import CaiReferenceError
-from cai_reference.arithmetic import named
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,14 @@ def settings_of(config: pytest.Config) -> Settings:
         pytest.UsageError: an option names something that does not exist, or a file that cannot be used.
     """
     try:
-        arithmetic = config.getoption("cai_arithmetic")
+        arithmetic, policy = config.getoption("cai_arithmetic"), config.getoption("cai_policy")
         return Settings(
             config.getoption("cai_backend") or "reference",
             find_suites(config.getoption("cai_suite") or []),
-            Options(arithmetic if arithmetic is None else named(arithmetic).identifier),
+            Options(
+                arithmetic if arithmetic is None else arithmetic_identifier(arithmetic),
+                policy=parse_policy(policy or "auto"),
+            ),
             _expectations(config),
             _level(config.getoption("cai_require")),
         )

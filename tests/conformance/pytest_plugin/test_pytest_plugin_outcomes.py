@@ -53,7 +53,8 @@ class TestOutcomes:
             "[XPASS(strict)] passes, but is expected to fail: it was worse once",
             "errored: recorder crashed: it lost its \\x1b[31mweights",
             *(f"  {difference}" for difference in DIFFERENCES[:20]),
-            "  and 5 more; cai-conform run -k 'course.ngram::say.fail[early]' --verbose shows them",
+            "  and 5 more",
+            "to have it explained: cai-conform run --backend BACKEND -k 'course.ngram::say.fail[early]' --verbose",
             f"cai-conform: backend recorder: {COUNTS}",
         ):
             assert words in text

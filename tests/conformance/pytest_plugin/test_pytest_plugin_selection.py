@@ -12,7 +12,7 @@ import pytest
 
 from cai_conformance.verdicts import Verdict
 from support_cli import environment_of
-from support_pytest_runs import MODULE, Runs, cases_of
+from support_pytest_runs import MODULE, Runs, cases_of, properties_of
 from support_pytest_suites import QUIET, SUITES, TALKATIVE
 
 pytest_plugins = ["pytester"]
@@ -84,7 +84,16 @@ class TestAsking:
     def test_all_checks_of_a_suite_share_one_answer(self, runs: Runs) -> None:
         """One question a suite, in one process."""
         runs.judge("-q")
-        assert [["course.ngram", "golden"], ["cai.kv-cache", "golden"]] == [asked[1:] for asked in runs.asked()]
+        assert [["course.ngram", "strict/1"], ["cai.kv-cache", "strict/1"]] == [asked[1:] for asked in runs.asked()]
+
+    def test_options_reach_the_question_and_the_backend_is_let_go(self, runs: Runs) -> None:
+        """Arithmetic and policy as given; a backend with a `close` is closed once, at the end."""
+        options = ("--cai-arithmetic=libm", "--cai-policy=ulp:3", "--junitxml=report.xml")
+        runs.judge("-q", "--cai-suite=kv-cache", *options)
+        cases = cases_of(runs.folder / "report.xml")
+        assert {"libm/1"} == {properties_of(case)["arithmetic"] for case in cases.values()}
+        assert "9 bytes, policy ulp" == properties_of(cases["cai.kv-cache::trace.format"])["reason"]
+        assert [["cai.kv-cache", "libm/1"], ["closed"]] == [words[1:] for words in runs.noted()]
 
     def test_what_is_not_selected_is_not_asked(self, runs: Runs) -> None:
         """One check, one suite."""
@@ -174,6 +183,7 @@ class TestRefusals:
         [
             (["--cai-suite=nothing"], "suite 'nothing' is unknown"),
             (["--cai-arithmetic=loose"], "unknown arithmetic 'loose'"),
+            (["--cai-policy=loose"], "policy 'loose' is unknown"),
             (["--cai-require=I9"], "level 'I9' is unknown"),
             (["--cai-backend=nobody"], "backend 'nobody' is unknown"),
             (["--cai-expect-failures=none.toml"], "none.toml: no such expected-failure file"),
@@ -181,7 +191,7 @@ class TestRefusals:
         ],
     )
     def test_an_option_that_names_nothing(self, runs: Runs, arguments: list[str], sentence: str) -> None:
-        """Suites, arithmetic, level, backend, file, entry."""
+        """Suite, arithmetic, policy, level, backend, file, entry."""
         (runs.folder / "wrong.toml").write_text(
             "[[expected-failure]]\ncheck = 'course.ngram::say.nothing'\nreason = 'r'\n", encoding="utf-8"
         )
@@ -238,5 +248,5 @@ class TestInertness:
         """Under a heading of their own."""
         text = runs.plain("--help").stdout.str()
         block = text.partition("conformance checks (--pyargs cai_conformance):\n")[2].partition("\n\n")[0]
-        for option in ("backend", "suite", "arithmetic", "expect-failures", "require"):
+        for option in ("backend", "suite", "arithmetic", "policy", "expect-failures", "require"):
             assert f"--cai-{option}=" in block
