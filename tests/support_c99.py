@@ -59,10 +59,12 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
-def compiled(target: Path, options: Sequence[str], sources: Sequence[Path] = ()) -> str:
+def compiled(
+    target: Path, options: Sequence[str], sources: Sequence[Path] = (), libraries: Sequence[str] = ("-lm",)
+) -> str:
     """Compile the example, or some of its files, into `target`; return what went wrong, which is nothing at all."""
     chosen = sources or sorted(SOURCES.glob("*.c"))
-    command = [compiler() or "cc", *options, "-o", str(target), *map(str, chosen), "-lm"]
+    command = [compiler() or "cc", *options, "-o", str(target), *map(str, chosen), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10 * SECONDS, check=False)
     return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
 

@@ -5,9 +5,17 @@
 
 #include "elementary.h"
 
+#include <float.h>
 #include <stdint.h>
 
 #include "bits.h"
+
+#if FLT_EVAL_METHOD != 0
+#error "doubles have to be computed as doubles: on 32-bit x86, compile with -msse2 -mfpmath=sse"
+#endif
+#ifdef __FAST_MATH__
+#error "-ffast-math changes the order of operations, which is the definition"
+#endif
 
 static const double SHIFT = 0x1.8p52; /* adding and subtracting it rounds to an integer */
 static const int64_t SHIFT_BITS = 0x4338000000000000;

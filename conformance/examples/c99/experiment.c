@@ -169,7 +169,8 @@ static int all_zero(const double *values, size_t count)
 
 struct outcome train_once(struct arena *arena, const struct prepared *data)
 {
-    struct outcome outcome = {.sizes = {tokenizer_vocabulary(&data->tokenizer), CONTEXT, EMBEDDING_WIDTH, HIDDEN_WIDTH}};
+    size_t vocabulary = tokenizer_vocabulary(&data->tokenizer);
+    struct outcome outcome = {.sizes = {vocabulary, CONTEXT, EMBEDDING_WIDTH, HIDDEN_WIDTH}};
     struct splitmix64 generator = {INIT_SEED}; /* not the shuffle's, although the seeds are equal */
     struct run run = {.arena = arena, .data = data, .model = ngram_drawn(arena, outcome.sizes, &generator)};
     run.parameters = ngram_offset(&outcome.sizes, MATRICES);

@@ -4,31 +4,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What is quoted in a message may be foreign: the message stays one line, and cannot steer a terminal. */
-static void print_line(const char *format, va_list arguments)
+static struct trap *catcher;
+static const char *context;
+
+/* What is quoted may be foreign: the sentence stays one line, and cannot steer a terminal. */
+static void make_harmless(char *text)
 {
-    char text[1024];
-    vsnprintf(text, sizeof text, format, arguments);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    fprintf(stderr, "cai-c99: %s\n", text);
+}
+
+NEVER_RETURNS static void end(int code, const char *format, va_list arguments)
+{
+    struct trap without;
+    struct trap *trap = catcher == NULL ? &without : catcher;
+    int length = context == NULL ? 0 : snprintf(trap->text, sizeof trap->text, "%.200s: ", context);
+    vsnprintf(trap->text + length, sizeof trap->text - (size_t)length, format, arguments);
+    make_harmless(trap->text);
+    trap->code = code;
+    if (catcher != NULL)
+        longjmp(trap->place, 1);
+    fprintf(stderr, "cai-c99: %s\n", trap->text);
+    exit(code);
 }
 
 void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_line(format, arguments);
-    va_end(arguments);
-    exit(EXIT_WRONG);
+    end(EXIT_WRONG, format, arguments);
 }
 
 void not_offered(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_line(format, arguments);
-    va_end(arguments);
-    exit(EXIT_NOT_OFFERED);
+    end(EXIT_NOT_OFFERED, format, arguments);
 }
+
+void set_trap(struct trap *trap) { catcher = trap; }
+
+void set_failure_context(const char *what) { context = what; }

@@ -1,4 +1,4 @@
-/* What the input of a vector case holds, taken out of its JSON; where it is not what it should be, the program ends. */
+/* Values of an object of JSON, taken out by name; where one is not what it should be, that is a failure. */
 
 #ifndef INPUTS_H
 #define INPUTS_H

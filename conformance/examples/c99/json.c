@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bits.h"
 #include "utf8.h"
 
 struct reader {
     struct arena *arena;
     const char *data;
-    size_t length, place;
+    size_t length, place, values;
     struct json_problem *problem;
 };
 
@@ -37,21 +36,6 @@ static void skip_space(struct reader *reader)
 
 /* ---- strings ---- */
 
-static int hexadecimal(const char *digits, int count, uint64_t *value)
-{
-    *value = 0;
-    for (int i = 0; i < count; i++) {
-        char c = digits[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (c >= 'A' && c <= 'F')
-            digit = c - 'A' + 10;
-        if (digit < 0)
-            return 0; /* a NUL ends here, too */
-        *value = *value << 4 | (uint64_t)digit;
-    }
-    return 1;
-}
-
 static int is_high_surrogate(uint64_t unit) { return unit >= 0xd800 && unit < 0xdc00; }
 static int is_low_surrogate(uint64_t unit) { return unit >= 0xdc00 && unit < 0xe000; }
 
@@ -59,11 +43,11 @@ static int is_low_surrogate(uint64_t unit) { return unit >= 0xdc00 && unit < 0xe
 static int read_unicode(struct reader *reader, uint32_t *character)
 {
     uint64_t unit, low;
-    if (!hexadecimal(reader->data + reader->place, 4, &unit))
+    if (!json_hexadecimal(reader->data + reader->place, 4, &unit))
         return refuse(reader, "four hexadecimal digits were expected");
     reader->place += 4;
     if (is_high_surrogate(unit) && peek(reader) == '\\' && reader->data[reader->place + 1] == 'u' &&
-        hexadecimal(reader->data + reader->place + 2, 4, &low) && is_low_surrogate(low)) {
+        json_hexadecimal(reader->data + reader->place + 2, 4, &low) && is_low_surrogate(low)) {
         reader->place += 6;
         *character = (uint32_t)(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
         return 1;
@@ -245,7 +229,7 @@ static int read_items(struct reader *reader, struct json *whole, char close, int
         skip_space(reader);
         char c = peek(reader);
         if (c != ',' && c != close)
-            return refuse(reader, close == '}' ? "a comma or a brace was expected" : "a comma or a bracket was expected");
+            return refuse(reader, "a comma or the end of the list was expected");
         reader->place++;
         if (c == close) {
             whole->count++;
@@ -269,6 +253,10 @@ static int read_word(struct reader *reader, struct json *value, const char *word
 
 static struct json *read_value(struct reader *reader, int depth)
 {
+    if (++reader->values > JSON_MAXIMUM_VALUES) {
+        refuse(reader, "the text holds too many values");
+        return NULL;
+    }
     struct json *value = NEW(reader->arena, struct json);
     int fine;
     switch (peek(reader)) {
@@ -302,7 +290,7 @@ static struct json *read_value(struct reader *reader, int depth)
 
 const struct json *json_parse(struct arena *arena, const char *data, size_t length, struct json_problem *problem)
 {
-    struct reader reader = {arena, data, length, 0, problem};
+    struct reader reader = {arena, data, length, 0, 0, problem};
     problem->text[0] = '\0';
     skip_space(&reader);
     const struct json *value = read_value(&reader, 0);
@@ -313,40 +301,4 @@ const struct json *json_parse(struct arena *arena, const char *data, size_t leng
         return value;
     refuse(&reader, "something stands behind the value");
     return NULL;
-}
-
-/* ---- looking at values ---- */
-
-int json_is(const struct json *value, enum json_kind kind) { return value != NULL && value->kind == kind; }
-
-int json_text_is(struct json_text text, const char *other)
-{
-    return text.length == strlen(other) && memcmp(text.data, other, text.length) == 0;
-}
-
-const struct json *json_member(const struct json *object, const char *key)
-{
-    if (!json_is(object, JSON_OBJECT))
-        return NULL;
-    for (const struct json *member = object->first; member != NULL; member = member->next)
-        if (json_text_is(member->key, key))
-            return member;
-    return NULL;
-}
-
-int json_unsigned(const struct json *value, uint64_t limit, uint64_t *result)
-{
-    if (!json_is(value, JSON_INTEGER) || value->negative || value->magnitude > limit)
-        return 0;
-    *result = value->magnitude;
-    return 1;
-}
-
-int json_bits(const struct json *value, double *result)
-{
-    uint64_t bits;
-    if (!json_is(value, JSON_STRING) || value->string.length != 16 || !hexadecimal(value->string.data, 16, &bits))
-        return 0;
-    *result = double_of(bits);
-    return 1;
 }

@@ -12,7 +12,7 @@
 
 enum json_kind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_INTEGER, JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
-enum { JSON_MAXIMUM_DEPTH = 64 };
+enum { JSON_MAXIMUM_DEPTH = 64, JSON_MAXIMUM_VALUES = 1 << 20 };
 
 struct json_text {
     const char *data; /* may hold NULs; one more stands behind the last byte */
@@ -50,5 +50,8 @@ int json_unsigned(const struct json *value, uint64_t limit, uint64_t *result);
 
 /* Take a double spelled as sixteen hexadecimal digits, most significant first. */
 int json_bits(const struct json *value, double *result);
+
+/* Take the integer that `count` hexadecimal digits spell; return 0 where one of them is none. */
+int json_hexadecimal(const char *digits, int count, uint64_t *value);
 
 #endif

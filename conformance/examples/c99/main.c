@@ -2,8 +2,12 @@
 
        cai-c99 trace SUITE --vectors FOLDER [--profile PROFILE] [--arithmetic ARITHMETIC]
 
-   prints the trace of one suite on stdout. Exit code 0: here is the trace; 2: something is wrong, and stderr says what;
-   3: this program does not offer that. */
+   prints the trace of one suite on standard output. Exit code 0: here is the trace; 2: something is wrong, and standard
+   error says what; 3: this program does not offer that.
+
+       cai-c99 serve
+
+   loads model folders and answers questions about them, line by line. */
 
 #include <string.h>
 
@@ -14,10 +18,14 @@
 #include "files.h"
 #include "json.h"
 #include "records.h"
+#include "serve.h"
 #include "sha256.h"
 #include "trace.h"
 
 enum { MAXIMUM_CORPUS = 1 << 20, MAXIMUM_JSON = 1 << 24 };
+
+static const char USAGE[] =
+    "call it as: cai-c99 serve, or cai-c99 trace SUITE --vectors FOLDER --profile PROFILE --arithmetic ARITHMETIC";
 
 struct options {
     const char *suite, *vectors, *profile, *arithmetic;
@@ -41,7 +49,7 @@ static struct options read_options(int count, char **arguments)
             *value = arguments[i];
     }
     if (options.suite == NULL || options.vectors == NULL)
-        fail("call it as: cai-c99 trace SUITE --vectors FOLDER --profile PROFILE --arithmetic ARITHMETIC");
+        fail("%s", USAGE);
     return options;
 }
 
@@ -107,8 +115,12 @@ static void trace_suite(const struct options *options)
 
 int main(int count, char **arguments)
 {
+    if (count == 2 && strcmp(arguments[1], "serve") == 0) {
+        serve();
+        return 0;
+    }
     if (count < 2 || strcmp(arguments[1], "trace") != 0)
-        fail("call it as: cai-c99 trace SUITE --vectors FOLDER --profile PROFILE --arithmetic ARITHMETIC");
+        fail("%s", USAGE);
     struct options options = read_options(count - 2, arguments + 2);
     check_offered(&options);
     trace_suite(&options);

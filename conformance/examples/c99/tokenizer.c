@@ -34,7 +34,7 @@ static int compare_integers(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Write every adjacent pair as one integer, left above right; overlapping ones count, and none crosses two documents. */
+/* Write every adjacent pair as one integer, left above right. Overlapping pairs count, and none crosses a border. */
 static size_t list_pairs(const struct tokens *documents, size_t count, uint64_t *keys)
 {
     size_t pairs = 0;

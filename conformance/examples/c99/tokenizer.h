@@ -1,7 +1,7 @@
 /* Byte-pair coding on raw bytes (Sennrich, Haddow and Birch, 2016).
 
-   Training tokens are the bytes 0 to 255 and the merges 256 + rank. Content ids are training tokens + 2, so that 0 and 1
-   are free for BOS and EOS. */
+   Training tokens are the bytes 0 to 255 and the merges 256 + rank. Content ids are training tokens + 2, so that 0 and
+   1 are free for BOS and EOS. */
 
 #ifndef TOKENIZER_H
 #define TOKENIZER_H

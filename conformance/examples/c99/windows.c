@@ -30,7 +30,10 @@ void shuffle(struct epoch *epoch, struct splitmix64 *generator)
     }
 }
 
-size_t batches_of(const struct epoch *epoch, size_t batch) { return epoch->count / batch + (epoch->count % batch != 0); }
+size_t batches_of(const struct epoch *epoch, size_t batch)
+{
+    return epoch->count / batch + (epoch->count % batch != 0);
+}
 
 size_t rows_of_batch(const struct epoch *epoch, size_t batch, size_t index)
 {

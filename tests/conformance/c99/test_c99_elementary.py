@@ -31,3 +31,17 @@ class TestElementaryFunctions:
         (group,) = (group for group in strict_vectors().functions if group.function == name)
         found = np.array([function(argument) for argument in group.arguments.tolist()])
         assert found.view(np.int64).tolist() == group.results.view(np.int64).tolist()
+
+
+class TestLibraries:
+    @pytest.mark.exhaustive
+    def test_nothing_of_libm_is_used_but_the_root(self, tmp_path: Path) -> None:
+        """Where the root is one instruction, the program links without the mathematical library."""
+        if compiler() is None:
+            pytest.skip("no C compiler (cc, gcc or clang) on the path")
+        probe = tmp_path / "root.c"
+        probe.write_text("#include <math.h>\nint main(int n, char **a) { (void)a; return (int)sqrt((double)n); }\n")
+        options = [*STRICT, "-fno-math-errno"]
+        if compiled(tmp_path / "root", options, [probe], libraries=()):
+            pytest.skip("this compiler calls a function for the square root")
+        assert compiled(tmp_path / "whole", options, libraries=()) == ""

@@ -218,7 +218,7 @@ class TestDamagedQuestions:
         "name", ["vectors.json", "weights.safetensors", "splits.json", "corpus.txt", "request.json"]
     )
     def test_no_damage_crashes_the_program(self, name: str, program: Program, tmp_path: Path) -> None:
-        """Bytes are flipped, cut and doubled at 60 places of a file; the program answers, or refuses in one sentence."""
+        """Bytes are flipped, cut and doubled at 60 places of a file; the program answers, or refuses as ever."""
         folder = write_question(tmp_path)
         whole, generator = (folder / name).read_bytes(), SplitMix64(2026)
         profile = "golden" if name in ("corpus.txt", "splits.json") else "edges"
