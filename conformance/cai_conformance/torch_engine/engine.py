@@ -241,7 +241,7 @@ class TorchEngine:
 
     @property
     def _name(self) -> str:
-        if self._device.type == "cuda":
+        if self._device.type == "cuda" and torch.cuda.is_available():
             return f"PyTorch on {torch.cuda.get_device_name(self._device)}"
         return f"PyTorch on {self._device}"
 
