@@ -199,6 +199,17 @@ class TestImports:
         }
         assert {"cai_conformance/timing.py"} == readers
 
+    def test_nothing_but_the_plugin_imports_pytest(self) -> None:
+        """It is a library for tests: whoever judges by the command line need not have it."""
+        importers = {
+            f"{package}/{path}"
+            for package in PACKAGES
+            for path, tree in sources(package).items()
+            for name in imported(tree)
+            if name.split(".")[0] in {"pytest", "_pytest", "xdist", "pluggy"}
+        }
+        assert {"cai_conformance/pytest_plugin"} == {path.rpartition("/")[0] for path in importers}
+
     def test_the_command_line_imports_numbers_late(self) -> None:
         """At the top of its modules, only Typer, the standard library and itself."""
         wrong = set()
