@@ -63,6 +63,10 @@ PolicyName = Annotated[
         help="What may differ: exact, ulp:N, measured; auto is exact in strict arithmetic, else measured.",
     ),
 ]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long a program may take for each answer."),
+]
 CorpusFile = Annotated[
     Path | None,
     typer.Option("--corpus", metavar="FILE", help="A corpus (JSON, at most 1 MiB) instead of the embedded one."),

@@ -22,7 +22,7 @@ def closing_backend(backend: Backend) -> Iterator[None]:
             close()
 
 
-def find_backend(spec: str, *, isolated: bool = False) -> Backend:
+def find_backend(spec: str, *, isolated: bool = False, seconds: float | None = None) -> Backend:
     """Return the backend of a specification; modules in the working directory count, after the installed ones.
 
     With `isolated`, the reference runs its experiments in processes of their own. What a module prints while it is
@@ -37,4 +37,4 @@ def find_backend(spec: str, *, isolated: bool = False) -> Backend:
     if "" not in sys.path:
         sys.path.append("")
     with redirect_stdout(sys.stderr):
-        return resolve(spec, isolated=isolated)
+        return resolve(spec, isolated=isolated, seconds=seconds)

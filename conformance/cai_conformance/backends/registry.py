@@ -53,8 +53,13 @@ class ListedBackend:
     problem: str = ""
 
 
-def resolve(spec: str, *, isolated: bool = False) -> Backend:
-    """Return the backend that a specification names; the reference runs in processes of its own if `isolated`.
+def resolve(spec: str, *, isolated: bool = False, seconds: float | None = None) -> Backend:
+    """Return the backend that a specification names.
+
+    Args:
+        spec: see the table above.
+        isolated: whether the reference runs in processes of its own.
+        seconds: how long each answer of a program may take; its usual deadlines if None.
 
     Raises:
         UnknownBackend: it names nothing.
@@ -72,7 +77,7 @@ def resolve(spec: str, *, isolated: bool = False) -> Backend:
     if scheme in LIBRARIES and (rest or not separator):
         return _of_library(spec, scheme, rest)
     if separator and scheme in ("exec", "serve"):
-        return _of_program(spec, scheme, rest)
+        return _of_program(spec, scheme, rest, seconds)
     if separator and scheme == "trace":
         return TraceFileBackend.open(rest)
     if separator and rest and all(part.isidentifier() for part in scheme.split(".")):
@@ -119,18 +124,20 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
     return EngineBackend(spec, opened)
 
 
-def _of_program(spec: str, scheme: str, command: str) -> Backend:
+def _of_program(spec: str, scheme: str, command: str, seconds: float | None) -> Backend:
     if not command.strip():
         raise UnknownBackend(spec, f"{scheme}:COMMAND")
     if scheme == "exec":
         from cai_conformance.serving.exec_backend import ExecBackend
 
-        backend: Backend = ExecBackend(command)
+        backend: Backend = ExecBackend(command) if seconds is None else ExecBackend(command, seconds=seconds)
         return backend
     from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.serving.channel import Deadlines
     from cai_conformance.serving.client import ServeEngine
 
-    return EngineBackend(spec, lambda: ServeEngine(command))
+    deadlines = Deadlines() if seconds is None else Deadlines(seconds, seconds)
+    return EngineBackend(spec, lambda: ServeEngine(command, deadlines=deadlines))
 
 
 def _names() -> list[str]:

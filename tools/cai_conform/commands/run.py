@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cai_conformance.runner import SuiteRun
     from cai_conformance.verdicts import Level, Report, Verdict
 
+SMOKE_SECONDS = 2.0
+"""How long a program may take for each answer to `smoke`."""
+
 Expectations = Annotated[
     Path | None,
     typer.Option("--expect-failures", metavar="FILE", help="A TOML file of checks that are known to fail, and why."),
@@ -42,6 +45,7 @@ def run(
     require: Required = None,
     output_format: options.OutputFormat = None,
     policy: options.PolicyName = "auto",
+    timeout: options.Timeout = None,
     jobs: options.Jobs = None,
     color: options.Color = options.ColorChoice.AUTO,
     quiet: options.Quiet = False,
@@ -65,7 +69,7 @@ def run(
     expected = NoExpectations("", ()) if expect_failures is None else load_expectations(expect_failures)
     chosen = find_suites(suites or [])
     workers = jobs or os.cpu_count() or 1
-    subject = find_backend(backend, isolated=workers > 1)
+    subject = find_backend(backend, isolated=workers > 1, seconds=timeout)
     store = GoldenStore(locate())
     stated = arithmetic or own_arithmetic(subject)
     wanted = Options(stated, corpus, splits, stories=stories, policy=parse_policy(policy))
@@ -81,19 +85,29 @@ def run(
 
 def smoke(
     backend: options.BackendSpec = "reference",
+    timeout: options.Timeout = SMOKE_SECONDS,
     output_format: options.OutputFormat = None,
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
-    """Ask a backend for one short trace, to see whether the plumbing works."""
+    """Ask a backend as little as possible, to see whether the plumbing works."""
+    from cai_conformance.backends.asking import own_arithmetic
+    from cai_conformance.engines.backend import EngineBackend
     from cai_conformance.goldens import GoldenStore, locate
     from cai_conformance.questions import Options, question_for
     from cai_conformance.runner import SuiteRun
-    from cai_conformance.suites import SUITES
+    from cai_conformance.smoke import SUITE, smoke_engine
+    from cai_conformance.suites import SUITES, find_suite
 
-    subject, store = find_backend(backend), GoldenStore(locate())
-    runs = [SuiteRun(suite, question_for(suite, store, Options(profile="edges"))) for suite in SUITES[:1]]
-    verdicts, _ = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
-    report = make_report(subject.name, runs, tuple(verdicts))
+    subject, store = find_backend(backend, seconds=timeout), GoldenStore(locate())
+    with closing_backend(subject):
+        suite = find_suite(SUITE) if isinstance(subject, EngineBackend) else SUITES[0]
+        options_of_smoke = Options(own_arithmetic(subject), profile="edges")
+        runs = [SuiteRun(suite, question_for(suite, store, options_of_smoke))]
+        if isinstance(subject, EngineBackend):
+            verdicts = tuple(smoke_engine(subject, runs[0].question.request))
+        else:
+            verdicts, _ = judged(runs, subject, "trace.format or trace.convention or tok", jobs=1)
+    report = make_report(subject.name, runs, verdicts)
     show(report, output_format, color, quiet=False, verbose=False)
     raise typer.Exit(report.exit_code())
 
