@@ -26,8 +26,11 @@ WORDS = "these are my last words"
 PIECE = Piece(0, 0, (5, 6, 7), (0, 2))
 """Asks for two rows of logits."""
 
+# A script must start quickly: `signal` of the standard library makes enumerations of what `_signal` has.
 PREAMBLE = """
-import base64, hashlib, json, os, signal, struct, sys, time
+import json, os, sys
+from _signal import *
+from time import sleep
 
 def note(pid):
     with open(sys.argv[1], "a") as file:
@@ -53,7 +56,8 @@ def begin(**changes):
     return message["scratch"]
 
 def tensor(values, *shape, **changes):
-    data = base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode()
+    import binascii, struct
+    data = binascii.b2a_base64(struct.pack(f"<{len(values)}d", *values), newline=False).decode()
     return {"dtype": "float64", "shape": list(shape), "data": data, **changes}
 
 def answer(*tensors, **changes):

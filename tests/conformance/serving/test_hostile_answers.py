@@ -41,7 +41,7 @@ class TestLines:
     )
     def test_is_refused(self, shop: Workshop, line: str, problem: str) -> None:
         """And shown, as far as it fits."""
-        found = shop.broken(f"begin(); hear(); raw({line} + b'\\n'); time.sleep(60)")
+        found = shop.broken(f"begin(); hear(); raw({line} + b'\\n'); sleep(60)")
         assert found.startswith("the program broke the protocol at evaluate: ")
         assert problem in found
         assert found.endswith(WORDS)
@@ -135,12 +135,13 @@ class TestFiles:
     def test_a_file_is_read(self, shop: Workshop) -> None:
         """From an offset, in a format of its own, with a digest."""
         body = """
+import hashlib, struct
 scratch = begin()
-hear_file = struct.pack("<4f", 1.0, -2.5, 3.0, 0.1)
+data = struct.pack("<4f", 1.0, -2.5, 3.0, 0.1)
 os.mkdir(scratch + "/inner")
-open(scratch + "/inner/rows.bin", "wb").write(b"........" + hear_file + b"rest")
+open(scratch + "/inner/rows.bin", "wb").write(b"........" + data + b"rest")
 answer({"dtype": "float32", "shape": [1, 2, 2], "file": "inner/rows.bin", "offset": 8,
-        "sha256": hashlib.sha256(hear_file).hexdigest()})
+        "sha256": hashlib.sha256(data).hexdigest()})
 rest()
 """
         found = shop.evaluated(body)

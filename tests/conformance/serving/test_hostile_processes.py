@@ -19,27 +19,27 @@ class TestSilence:
 
     def test_hangs_before_start(self, shop: Workshop) -> None:
         """Nothing is ever said."""
-        found = shop.broken("time.sleep(60)", Deadlines(0.4, 20.0))
+        found = shop.broken("sleep(60)", Deadlines(0.4, 20.0))
         assert "does not answer start within 0.4 s" in found
 
     def test_hangs_in_a_call(self, shop: Workshop) -> None:
         """The last words are shown."""
-        found = shop.broken("begin(); hear(); time.sleep(60)", HASTY)
+        found = shop.broken("begin(); hear(); sleep(60)", HASTY)
         assert f"the program does not answer evaluate within 0.3 s; its last words on standard error: {WORDS}" == found
 
     @pytest.mark.exhaustive
     def test_half_a_line_then_silence(self, shop: Workshop) -> None:
         """Half an answer is none."""
-        assert "does not answer evaluate" in shop.broken("""begin(); hear(); raw(b'{"id": 2'); time.sleep(60)""", HASTY)
+        assert "does not answer evaluate" in shop.broken("""begin(); hear(); raw(b'{"id": 2'); sleep(60)""", HASTY)
 
     def test_ignores_the_polite_signal(self, shop: Workshop) -> None:
         """A signal that cannot be ignored follows."""
-        body = "signal.signal(signal.SIGTERM, signal.SIG_IGN); begin(); hear(); time.sleep(60)"
+        body = "signal(SIGTERM, SIG_IGN); begin(); hear(); sleep(60)"
         assert "does not answer evaluate" in shop.broken(body, HASTY)
 
     def test_reads_nothing_while_much_is_written(self, shop: Workshop) -> None:
         """A message larger than any pipe does not hold up the one who writes it."""
-        engine = shop.engine("begin(); time.sleep(60)", HASTY)
+        engine = shop.engine("begin(); sleep(60)", HASTY)
         with pytest.raises(EngineBroken, match="does not answer evaluate within"):
             engine.evaluate([Piece(0, 0, tuple(range(500_000)), ())])
         engine.close()
@@ -51,7 +51,7 @@ begin()
 line = b""
 while not line.endswith(b"\\n"):
     line += os.read(0, 20000)
-    time.sleep(0.001)
+    sleep(0.001)
 message = json.loads(line)
 say(message, ok={"answers": [{"logits": tensor([1.5], 1, 1, 1), "stages": []}]})
 rest()
@@ -73,7 +73,7 @@ class TestEnds:
 
     def test_signal(self, shop: Workshop) -> None:
         """By its name."""
-        found = shop.broken("begin(); hear(); os.kill(os.getpid(), signal.SIGSEGV); time.sleep(60)")
+        found = shop.broken("begin(); hear(); os.kill(os.getpid(), SIGSEGV); sleep(60)")
         assert "was ended by the signal SIGSEGV before it answered evaluate" in found
 
     def test_early_success(self, shop: Workshop) -> None:
@@ -95,7 +95,7 @@ class TestEnds:
 
     def test_closes_its_output_and_lives(self, shop: Workshop) -> None:
         """It cannot answer any more."""
-        found = shop.broken("begin(); hear(); os.close(1); time.sleep(60)", HASTY)
+        found = shop.broken("begin(); hear(); os.close(1); sleep(60)", HASTY)
         assert "closed its output before it answered evaluate, and did not end" in found
 
     def test_a_program_that_is_not_there(self) -> None:
@@ -164,9 +164,9 @@ class TestLeaving:
             ("message = hear(); say(message, ok={}); say(message, ok={})", "says more after it has answered stop"),
             ("say(hear(), ok={'more': 1})", "the answer to stop has the key 'more', which the protocol does not know"),
             ("hear()", "ended with exit code 0 before it answered stop"),
-            ("hear(); time.sleep(60)", "does not answer stop within 2 s"),
-            ("say(hear(), ok={}); time.sleep(60)", "does not close its output after it has answered stop"),
-            ("say(hear(), ok={}); os.close(1); time.sleep(60)", "does not end after it has answered stop"),
+            ("hear(); sleep(60)", "does not answer stop within 2 s"),
+            ("say(hear(), ok={}); sleep(60)", "does not close its output after it has answered stop"),
+            ("say(hear(), ok={}); os.close(1); sleep(60)", "does not end after it has answered stop"),
         ],
     )
     def test_stays(self, shop: Workshop, body: str, farewell: str) -> None:

@@ -24,16 +24,17 @@ begin()
 if os.fork() == 0:
     ESCAPE
     note(os.getpid())
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(60)
+    signal(SIGTERM, SIG_IGN)
+    sleep(60)
 while len(open(sys.argv[1]).read().split()) < 2:
-    time.sleep(0.01)
+    sleep(0.01)
 message = hear()
 """
 
 # It says its process id and lives until it is ended; every other way to see it would be a race.
 PARENT = """
-import sys, time
+import sys
+from time import sleep
 from cai_conformance.serving.client import ServeEngine
 engine = ServeEngine(sys.argv[1:])
 print("ready", flush=True)
@@ -65,14 +66,14 @@ class TestEndsOfTheRun:
     @pytest.mark.parametrize(
         ("action", "number"),
         [
-            ("time.sleep(60)", signal.SIGKILL),
-            pytest.param("time.sleep(60)", signal.SIGTERM, marks=pytest.mark.exhaustive),
+            ("sleep(60)", signal.SIGKILL),
+            pytest.param("sleep(60)", signal.SIGTERM, marks=pytest.mark.exhaustive),
             pytest.param("raise SystemExit(7)", None, marks=pytest.mark.exhaustive),
         ],
     )
     def test_nothing_is_left(self, shop: Workshop, action: str, number: signal.Signals | None) -> None:
         """Killed, asked to end, or at the end of the interpreter."""
-        program = shop.program("signal.signal(signal.SIGTERM, signal.SIG_IGN); begin(); time.sleep(60)")
+        program = shop.program("signal(SIGTERM, SIG_IGN); begin(); sleep(60)")
         command = [sys.executable, "-c", PARENT.replace("ACTION", action), *program.command]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()) as parent:
             assert parent.stdout is not None
@@ -86,7 +87,7 @@ class TestEndsOfTheRun:
 
     def test_an_interruption_ends_the_program(self, shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
         """Control-C is no answer; it goes on upwards, and nothing is left running."""
-        engine = shop.engine("begin(); hear(); os.kill(int(PARENT), signal.SIGINT); time.sleep(60)".replace(
+        engine = shop.engine("begin(); hear(); os.kill(int(PARENT), SIGINT); sleep(60)".replace(
             "PARENT", str(os.getpid())))  # fmt: skip
         with pytest.raises(KeyboardInterrupt):
             engine.evaluate([PIECE])
@@ -95,7 +96,7 @@ class TestEndsOfTheRun:
 
     def test_an_engine_that_is_forgotten(self, shop: Workshop) -> None:
         """It is ended when nobody holds it any more."""
-        engine = shop.engine("begin(); time.sleep(60)")
+        engine = shop.engine("begin(); sleep(60)")
         del engine
         assert all(map(is_gone, shop.made[0].pids))
 
