@@ -75,8 +75,9 @@ class TraceFileBackend:
         """Refuse: a file cannot be run again.
 
         Raises:
-            NotOffered: always.
+            NotOffered: always; where it does not answer the request at all, as `trace` does.
         """
+        self._check(request)
         raise NotOffered(self.name, "a replay", "a trace file cannot be run again")
 
     def _check(self, request: TraceRequest) -> None:

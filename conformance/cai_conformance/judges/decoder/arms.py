@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cai_conformance.judges.decoder.reading import DecodeTrace
+import numpy as np
+import numpy.typing as npt
+
+from cai_conformance.judges.columns import Hashes
+from cai_conformance.judges.decoder.generations import Generations
+from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.golden import Judge
 from cai_conformance.trace.records import Record
 from cai_conformance.verdicts import Difference, Problem
+
+NOTHING = hash("")
+"""The hash of an absent field."""
 
 REGROUPED = frozenset({"absorbed"})
 """Arms whose logits agree to rounding only."""
@@ -24,7 +32,7 @@ def arms_equal(*arms: str) -> Judge:
     """Return a judge that compares arms with `full`, one finding an arm."""
 
     def judge(evidence: Evidence) -> tuple[Finding, ...]:
-        trace = DecodeTrace(evidence.main)
+        trace = decode_trace(evidence)
         return tuple(_judge_arm(trace, arm) for arm in arms)
 
     return judge
@@ -34,31 +42,45 @@ def arms_stopped(kind: str, numbers: Sequence[int]) -> Judge:
     """Return a judge over the arms `kind-N`, which stop early by a budget or at a stop id, one finding a number."""
 
     def judge(evidence: Evidence) -> tuple[Finding, ...]:
-        trace = DecodeTrace(evidence.main)
+        trace = decode_trace(evidence)
         return tuple(replace(_judge_stopped(trace, f"{kind}-{number}"), case=str(number)) for number in numbers)
 
     return judge
 
 
 def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
-    records = trace.of_arm(arm)
-    if not records:
+    found = trace.generations
+    places, wholes = found.of_arm(arm), found.of_arm("full")
+    if not len(places):
         return Finding.skipped(f"the trace has no arm {arm}", case=arm)
-    for whole in trace.of_arm("full"):
-        if (arm, whole.integer("prompt")) not in trace.decodes:
-            prompt = whole.get("prompt")
-            return Finding.failed(f"DECODE arm={arm} prompt={prompt}: missing, but arm full has it", case=arm)
-    tokens = 0
-    for record in records:
-        full = trace.decodes.get(("full", record.integer("prompt")))
-        if full is None:
+    missing = wholes[~np.isin(found.prompts[wholes], found.prompts[places])]
+    if len(missing):
+        prompt = found.prompts[missing[0]]
+        return Finding.failed(f"DECODE arm={arm} prompt={prompt}: missing, but arm full has it", case=arm)
+    partners = found.full_of(places)
+    different = np.flatnonzero((partners < 0) | ~_alike(found, places, partners, arm))
+    if len(different):
+        place, partner = places[different[0]], partners[different[0]]
+        record = found.record(place)
+        if partner < 0:
             return Finding.failed(f"{record.label}: there is no arm full for this prompt", case=arm)
-        difference = _first_token(record, full) or _logits(record, full, arm)
-        if difference is not None:
-            return Finding.failed(f"{difference}{_margin(full, difference)}", (difference,), case=arm)
-        tokens += len(record.integers("ids"))
-    what = counted(tokens, "token") + (" and their logits, bit for bit" if _has_digest(records, arm) else "")
-    return Finding.passed(f"{what}, equal to re-encoding over {counted(len(records), 'prompt')}", case=arm)
+        full = found.record(partner)
+        difference = _first_token(record, full) or _logits(record, full)
+        return Finding.failed(f"{difference}{_margin(full, difference)}", (difference,), case=arm)
+    whole = arm not in REGROUPED and bool((found.hashes["logits"][places] != NOTHING).all())
+    what = counted(int(found.tokens[places].sum()), "token") + (" and their logits, bit for bit" if whole else "")
+    return Finding.passed(f"{what}, equal to re-encoding over {counted(len(places), 'prompt')}", case=arm)
+
+
+def _alike(found: Generations, places: Hashes, partners: Hashes, arm: str) -> npt.NDArray[np.bool_]:
+    """Return which generations have the tokens of their partners, and the logits where these can be compared."""
+    alike = np.ones(len(places), bool)
+    for name in ("prompt_ids", "ids", "stop"):
+        alike &= found.hashes[name][places] == found.hashes[name][partners]
+    if arm not in REGROUPED:
+        mine, theirs = found.hashes["logits"][places], found.hashes["logits"][partners]
+        alike &= (mine == theirs) | (mine == NOTHING) | (theirs == NOTHING)
+    return alike
 
 
 def _first_token(record: Record, full: Record) -> Difference | None:
@@ -76,16 +98,8 @@ def _first_token(record: Record, full: Record) -> Difference | None:
     return None
 
 
-def _logits(record: Record, full: Record, arm: str) -> Difference | None:
-    if arm in REGROUPED or not (record.has("logits") and full.has("logits")):
-        return None
-    if record.get("logits") == full.get("logits"):
-        return None
+def _logits(record: Record, full: Record) -> Difference:
     return Difference(Problem.VALUE, record.label, "logits", None, full.get("logits"), record.get("logits"))
-
-
-def _has_digest(records: list[Record], arm: str) -> bool:
-    return arm not in REGROUPED and all(record.has("logits") for record in records)
 
 
 def _margin(full: Record, difference: Difference) -> str:
@@ -97,15 +111,16 @@ def _margin(full: Record, difference: Difference) -> str:
 
 
 def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
-    records = trace.of_arm(arm)
-    if not records:
+    found = trace.generations
+    places = found.of_arm(arm)
+    if not len(places):
         return Finding.skipped(f"the trace has no arm {arm}")
     kind, _, number = arm.rpartition("-")
-    for record in records:
-        full = trace.decodes.get(("full", record.integer("prompt")))
-        if full is None:
+    for place, partner in zip(places, found.full_of(places), strict=True):
+        record = found.record(place)
+        if partner < 0:
             return Finding.failed(f"{record.label}: there is no arm full for this prompt")
-        truth, ids, stop = full.integers("ids"), record.integers("ids"), record.get("stop")
+        truth, ids, stop = found.record(partner).integers("ids"), record.integers("ids"), record.get("stop")
         if kind.endswith("budget"):
             expected = truth[: int(number)]
             good_stop = stop in ("limit", "eos")
@@ -120,4 +135,4 @@ def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
             return Finding.failed(f"{record.label}, field ids: {shown}", (difference,))
         if not good_stop:
             return Finding.failed(f"{record.label}, field stop: {stop}")
-    return Finding.passed(f"stopped where it should over {counted(len(records), 'prompt')}")
+    return Finding.passed(f"stopped where it should over {counted(len(places), 'prompt')}")

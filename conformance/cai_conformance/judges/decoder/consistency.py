@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import isfinite
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from math import isfinite, prod
 
-from cai_conformance.judges.decoder.reading import DecodeTrace
+import numpy as np
+
+from cai_conformance.judges.columns import length_of, places_in
+from cai_conformance.judges.decoder.generations import Generations
+from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits
 from cai_conformance.trace.formatting import format_real, format_reals
-from cai_conformance.trace.records import Record, Trace
+from cai_conformance.trace.records import Record, Trace, float_of_bits, list_items
 
 LEAST_FALL = 0.3
 """The validation loss has to end at least this part below where it began."""
@@ -20,18 +28,12 @@ PRINTED = 1.6e-6
 
 def judge_decode_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
-    trace = DecodeTrace(evidence.main)
-    problems = [
-        *_config(trace),
-        *_losses(trace.trace),
-        *_stages(trace.trace),
-        *_generated(trace),
-        *_proof(trace.trace),
-    ]
-    if problems:
-        rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return (Finding.failed(problems[0] + rest),)
-    return (Finding.passed("counts, RESULT, STAGE, GENERATE and PROOF agree with each other"),)
+    trace = decode_trace(evidence)
+    records = trace.trace
+    problems = chain[Problem](
+        _config(trace), _losses(records), _stages(records), _generated(trace), _texts(trace), _proof(records)
+    )
+    return (finding_of(problems, "counts, RESULT, STAGE, GENERATE and PROOF agree with each other"),)
 
 
 def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
@@ -88,50 +90,75 @@ def _losses(trace: Trace) -> Iterator[str]:
     fallen = result.real("initial_validation") - result.real("final_validation")
     if isfinite(fallen) and not abs(fallen - result.real("improvement")) <= PRINTED:
         yield f"RESULT, field improvement: {result.get('improvement')}, but the losses differ by {format_real(fallen)}"
-    for record in losses:
-        bits = trace.find("BITS", step=record.get("step"))
-        for field in ("train", "validation"):
-            if bits is not None and bits.has(field) and format_real(bits.bits(field)[0]) != record.get(field):
-                yield f"{record.label}, field {field}: prints {record.get(field)}, its bits are another number"
+    for (step, *printed), bits in losses_with_bits(trace):
+        for field, text, exact in zip(("train", "validation"), printed, bits or ("", ""), strict=True):
+            if exact and format_real(float_of_bits(exact)) != text:
+                yield f"{label_of('LOSS', step=step)}, field {field}: prints {text}, its bits are another number"
 
 
 def _stages(trace: Trace) -> Iterator[str]:
-    for place, stage in enumerate(trace.all("STAGE")):
-        if stage.integer("index") != place:
-            yield f"{stage.label}: stage {place} is missing"
-        shape, at = stage.integers("shape"), stage.integers("at")
-        size = 1
-        for length in shape:
-            size *= length
-        if len(set(at)) != len(at) or any(not 0 <= index < size for index in at):
-            yield f"{stage.label}, field at: not distinct places of shape {shape}"
-        if len(stage.reals("values")) != len(at):
-            yield f"{stage.label}, field values: {len(stage.reals('values'))} for {len(at)} places"
-        if stage.has("bits") and format_reals(stage.bits("bits")) != stage.get("values"):
-            yield f"{stage.label}, field values: prints {stage.get('values')}, its bits are other numbers"
+    for place, (index, shape, at, values, bits) in enumerate(
+        trace.rows("STAGE", "index", "shape", "at", "values", "bits")
+    ):
+        label = label_of("STAGE", index=index)
+        if int(index) != place:
+            yield f"{label}: stage {place} is missing"
+        places = _integers(at)
+        size = prod(_integers(shape))
+        if len(set(places)) != len(places) or any(not 0 <= one < size for one in places):
+            yield f"{label}, field at: not distinct places of shape {shape}"
+        if length_of(values) != len(places):
+            yield f"{label}, field values: {length_of(values)} for {len(places)} places"
+        if bits and format_reals(map(float_of_bits, list_items(bits))) != values:
+            yield f"{label}, field values: prints {values}, its bits are other numbers"
+
+
+def _integers(text: str) -> list[int]:
+    return list(map(int, list_items(text)))
 
 
 def _generated(trace: DecodeTrace) -> Iterator[str]:
     vocabulary, context = trace.size("vocabulary"), trace.size("context")
-    for record in trace.decodes.values():
-        ids, prompt = record.integers("ids"), record.integers("prompt_ids")
-        for index, token in enumerate([*prompt, *ids]):
-            if not 0 <= token < vocabulary:
-                yield f"{record.label}: token {token} at {index} is not in a vocabulary of {vocabulary}"
-        if len(prompt) + len(ids) > context:
-            yield f"{record.label}: {len(prompt) + len(ids)} tokens in a context of {context}"
-    for record in trace.trace.all("GENERATE"):
-        yield from _unlike_decode(trace, record)
+    for arm, prompt, prompt_ids, ids in trace.trace.rows("DECODE", "arm", "prompt", "prompt_ids", "ids"):
+        tokens = _integers(prompt_ids) + _integers(ids)
+        if tokens and not 0 <= min(tokens) <= max(tokens) < vocabulary:
+            for index, token in enumerate(tokens):
+                if not 0 <= token < vocabulary:
+                    label = label_of("DECODE", arm=arm, prompt=prompt)
+                    yield f"{label}: token {token} at {index} is not in a vocabulary of {vocabulary}"
+        if len(tokens) > context:
+            yield f"{label_of('DECODE', arm=arm, prompt=prompt)}: {len(tokens)} tokens in a context of {context}"
 
 
-def _unlike_decode(trace: DecodeTrace, record: Record) -> Iterator[str]:
-    decode = trace.decodes.get((record.get("arm"), record.integer("prompt")))
-    if decode is None:
-        yield f"{record.label}: there is no DECODE record for it"
-        return
-    for field in ("ids", "stop"):
-        if record.get(field) != decode.get(field):
-            yield f"{record.label}, field {field}: another value than in {decode.label}"
+def _texts(trace: DecodeTrace) -> Iterator[Problem]:
+    """Compare each GENERATE record with the DECODE record of its arm and prompt."""
+    keys, ids, stops = array("q"), array("q"), array("q")
+    for arm, prompt, tokens, stop in trace.trace.rows("GENERATE", "arm", "prompt", "ids", "stop"):
+        keys.append(hash((arm, prompt)))
+        ids.append(hash(tokens))
+        stops.append(hash(stop))
+    found, records = trace.generations, trace.trace.all("GENERATE")
+    partners = places_in(found.keys, np.frombuffer(keys, np.int64))
+    alone = partners < 0
+    unlike = {
+        "ids": found.hashes["ids"][partners] != np.frombuffer(ids, np.int64),
+        "stop": found.hashes["stop"][partners] != np.frombuffer(stops, np.int64),
+    }
+    for place in np.flatnonzero(alone | unlike["ids"] | unlike["stop"]).tolist():
+        if alone[place]:
+            yield partial(_alone, records, place)
+            continue
+        for field in ("ids", "stop"):
+            if unlike[field][place]:
+                yield partial(_unlike, records, place, found, int(partners[place]), field)
+
+
+def _alone(records: Sequence[Record], place: int) -> str:
+    return f"{records[place].label}: there is no DECODE record for it"
+
+
+def _unlike(records: Sequence[Record], place: int, found: Generations, decode: int, field: str) -> str:
+    return f"{records[place].label}, field {field}: another value than in {found.record(decode).label}"
 
 
 def _proof(trace: Trace) -> Iterator[str]:

@@ -1,10 +1,13 @@
-"""Reading a decode trace: its configuration, and its records by arm and prompt."""
+"""Reading a decode trace: its configuration, its generations and its passes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
+from cai_conformance.judges.decoder.generations import Generations
+from cai_conformance.judges.decoder.passes import Passes
+from cai_conformance.judges.evidence import Evidence
 from cai_conformance.trace.records import Record, Trace
 
 
@@ -31,18 +34,16 @@ class DecodeTrace:
         return self.config.get("mixers").split(", ")
 
     @cached_property
-    def decodes(self) -> dict[tuple[str, int], Record]:
-        """The DECODE records by arm and prompt."""
-        return {(record.get("arm"), record.integer("prompt")): record for record in self.trace.all("DECODE")}
+    def generations(self) -> Generations:
+        """The DECODE records as columns."""
+        return Generations.of(self.trace)
 
     @cached_property
-    def drafts(self) -> dict[tuple[str, int], list[Record]]:
-        """The DRAFT records by arm and prompt, in order of the passes."""
-        found: dict[tuple[str, int], list[Record]] = {}
-        for record in self.trace.all("DRAFT"):
-            found.setdefault((record.get("arm"), record.integer("prompt")), []).append(record)
-        return found
+    def passes(self) -> Passes:
+        """The DRAFT records as columns."""
+        return Passes.of(self.trace)
 
-    def of_arm(self, arm: str) -> list[Record]:
-        """Return the DECODE records of one arm, by prompt."""
-        return [record for (name, _), record in sorted(self.decodes.items()) if name == arm]
+
+def decode_trace(evidence: Evidence) -> DecodeTrace:
+    """Return the main trace of a decode suite; the judges of one run share what it computes."""
+    return evidence.remembered("decode trace", lambda: DecodeTrace(evidence.main))

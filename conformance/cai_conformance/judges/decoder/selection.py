@@ -7,27 +7,32 @@ before the end, updates that were clipped and others that were not, and batches 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from math import inf
 
-from cai_conformance.judges.decoder.reading import DecodeTrace
+from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
-from cai_conformance.trace.records import Record
+from cai_conformance.judges.problems import finding_of, label_of, losses_with_bits, shown_numbers
+from cai_conformance.trace.records import float_of_bits
 
 
 def judge_selection(evidence: Evidence) -> tuple[Finding, ...]:
     """Return the first contradiction, or what was met."""
-    trace = DecodeTrace(evidence.main)
-    problems = [*_checkpoints(trace), *_updates(trace), *_selected(trace)]
-    if not problems and evidence.question.request.profile == "golden" and not evidence.question.request.examples:
-        problems = list(_witnesses(trace))
-    if problems:
-        rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return (Finding.failed(problems[0] + rest),)
+    trace = decode_trace(evidence)
+    problems: Iterator[str] = chain(_checkpoints(trace), _updates(trace), _selected(trace))
+    if evidence.question.request.profile == "golden" and not evidence.question.request.examples:
+        problems = _or(problems, _witnesses(trace))
     losses, result = trace.trace.all("LOSS"), trace.trace.all("RESULT")[0]
     clipped = losses[-1].get("clipped")
     met = f"step {result.get('selected_step')} of {result.get('step')} selected, {clipped} updates clipped"
-    return (Finding.passed(met),)
+    return (finding_of(problems, met),)
+
+
+def _or(problems: Iterator[str], others: Iterator[str]) -> Iterator[str]:
+    """Yield the problems, or, without any, the others."""
+    first = next(problems, None)
+    yield from others if first is None else chain([first], problems)
 
 
 def rate_of(rates: list[float], steps: int, step: int) -> float:
@@ -39,60 +44,58 @@ def rate_of(rates: list[float], steps: int, step: int) -> float:
 
 
 def _checkpoints(trace: DecodeTrace) -> Iterator[str]:
-    found = [record.integer("step") for record in trace.trace.all("LOSS")]
+    found = [int(step) for (step,) in trace.trace.rows("LOSS", "step")]
     if found != trace.config.integers("checkpoints"):
-        yield f"LOSS: losses after the steps {found}, but CONFIG has {trace.config.get('checkpoints')}"
+        shown = shown_numbers(found)
+        yield f"LOSS: losses after the steps {shown}, but CONFIG has {trace.config.get('checkpoints')}"
 
 
 def _updates(trace: DecodeTrace) -> Iterator[str]:
-    losses, steps = trace.trace.all("LOSS"), trace.size("steps")
-    rates, clip = trace.config.reals("rates"), trace.config.real("clip")
+    steps, rates = trace.size("steps"), trace.config.reals("rates")
     if not rates:
         yield "CONFIG, field rates: there is none"
         return
-    for record in losses:
-        step, rate = record.integer("step"), record.real("rate")
+    for text, rate, norm, clipped in trace.trace.rows("LOSS", "step", "rate", "norm", "clipped"):
+        step = int(text)
         wanted = rate_of(rates, steps, step) if 0 < step <= steps else 0.0
-        if rate != wanted:
-            yield f"{record.label}, field rate: {record.get('rate')}, but {wanted:.6f} follows from CONFIG"
-        if not 0 <= record.integer("clipped") <= step:
-            yield f"{record.label}, field clipped: {record.get('clipped')} of {step} updates"
-        if not record.real("norm") >= 0.0:
-            yield f"{record.label}, field norm: {record.get('norm')}"
-    for earlier, later in pairwise(losses):
-        more = later.integer("clipped") - earlier.integer("clipped")
-        between = later.integer("step") - earlier.integer("step")
+        if float(rate) != wanted:
+            yield f"{label_of('LOSS', step=text)}, field rate: {rate}, but {wanted:.6f} follows from CONFIG"
+        if not 0 <= int(clipped) <= step:
+            yield f"{label_of('LOSS', step=text)}, field clipped: {clipped} of {text} updates"
+        if not float(norm) >= 0.0:
+            yield f"{label_of('LOSS', step=text)}, field norm: {norm}"
+    yield from _clipped(trace)
+
+
+def _clipped(trace: DecodeTrace) -> Iterator[str]:
+    clip, written = trace.config.real("clip"), trace.config.get("clip")
+    for earlier, later in pairwise(trace.trace.rows("LOSS", "step", "norm", "clipped")):
+        step, norm, clipped = later
+        more, between = int(clipped) - int(earlier[2]), int(step) - int(earlier[0])
         # Of the updates in between only the norm of the last one is told.
-        least, most = (1, between) if later.real("norm") > clip else (0, between - 1)
-        if later.get("norm") != trace.config.get("clip") and not least <= more <= most:
-            norm = later.get("norm")
-            yield f"{later.label}, field clipped: {more} more in {between} updates, the last with a norm of {norm}"
+        least, most = (1, between) if float(norm) > clip else (0, between - 1)
+        if norm != written and not least <= more <= most:
+            label = label_of("LOSS", step=step)
+            yield f"{label}, field clipped: {more} more in {between} updates, the last with a norm of {norm}"
 
 
 def _selected(trace: DecodeTrace) -> Iterator[str]:
-    result, losses = trace.trace.all("RESULT")[0], trace.trace.all("LOSS")
-    best = min(losses, key=lambda record: _validation(trace, record))
-    step, loss = best.get("step"), best.get("validation")
+    result = trace.trace.all("RESULT")[0]
+    best, step, loss, exact = inf, "", "", True
+    for (text, _, printed), bits in losses_with_bits(trace.trace):
+        validation = bits[1] if bits is not None else ""
+        exact = exact and bool(validation)
+        value = float_of_bits(validation) if validation else float(printed)
+        if not step or value < best:
+            best, step, loss = value, text, printed
     if result.get("selected_validation") != loss:
         stated = result.get("selected_validation")
         yield f"RESULT, field selected_validation: {stated}, but the smallest validation loss is {loss}"
-    alike = {record.get("step") for record in losses if record.get("validation") == loss}
+    stated = result.get("selected_step")
+    alike = trace.trace.find("LOSS", step=stated)
     # Of losses that print alike only exact bits tell the smallest.
-    allowed = {step} if all(_bits_of(trace, record) is not None for record in losses) else alike
-    if result.get("selected_step") not in allowed:
-        stated = result.get("selected_step")
+    if stated != step and (exact or alike is None or alike.get("validation") != loss):
         yield f"RESULT, field selected_step: {stated}, but the earliest smallest validation loss is that of step {step}"
-
-
-def _validation(trace: DecodeTrace, record: Record) -> float:
-    """Return a validation loss, exactly where the trace has its bits."""
-    exact = _bits_of(trace, record)
-    return record.real("validation") if exact is None else exact
-
-
-def _bits_of(trace: DecodeTrace, record: Record) -> float | None:
-    found = trace.trace.find("BITS", step=record.get("step"))
-    return found.bits("validation")[0] if found is not None and found.has("validation") else None
 
 
 def _witnesses(trace: DecodeTrace) -> Iterator[str]:

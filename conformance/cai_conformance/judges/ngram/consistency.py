@@ -7,12 +7,18 @@ real from its bits where the trace carries them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from math import inf, isfinite
 
+from cai_conformance.judges.columns import length_of
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.problems import finding_of, first_steps, label_of, losses_with_bits
 from cai_conformance.trace.formatting import format_real, format_reals
-from cai_conformance.trace.records import Record, Trace, list_items, shortened
+from cai_conformance.trace.records import OUTSIDE_BODY, Record, Trace, float_of_bits, list_items, shortened
+
+AT_EVERY_STEP = ("batch_loss", "train", "validation")
+"""Bits that every BITS record may have."""
 
 CONTROL_TOKENS_AND_BYTES = 2 + 256
 HALF_UNIT = 0.5e-6
@@ -29,11 +35,8 @@ def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
     trace = evidence.main
     parts = (_counts, _stages, _losses, _generation, _proof, _bits)
-    problems = [problem for part in parts for problem in part(trace)] + list(_printed_bits(evidence))
-    if problems:
-        rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return (Finding.failed(problems[0] + rest),)
-    return (Finding.passed("counts, RESULT, GENERATE, PROOF and printed values agree with each other"),)
+    problems = chain(*(part(trace) for part in parts), _printed_bits(evidence))
+    return (finding_of(problems, "counts, RESULT, GENERATE, PROOF and printed values agree with each other"),)
 
 
 def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
@@ -75,10 +78,11 @@ def _counts(trace: Trace) -> Iterator[str]:
     for field in ("train_documents", "validation_documents"):
         if split.integer(field) < 1:
             yield f"SPLIT, field {field}: {split.integer(field)}, but no partition is empty"
-    steps = [record.integer("step") for record in trace.all("BITS")]
+    count = len(trace.all("BITS"))
+    every = all(int(step) == place for place, (step,) in enumerate(trace.rows("BITS", "step")))
     # Whatever max_steps says, no list of that length is made.
-    if steps and (len(steps) != config.integer("max_steps") + 1 or steps != list(range(len(steps)))):
-        yield f"BITS, field step: {shortened(str(steps))}, but CONFIG has max_steps {config.get('max_steps')}"
+    if count and (count != config.integer("max_steps") + 1 or not every):
+        yield f"BITS, field step: {first_steps(trace, 'BITS')}, but CONFIG has max_steps {config.get('max_steps')}"
 
 
 def _stages(trace: Trace) -> Iterator[str]:
@@ -99,25 +103,48 @@ def _stages(trace: Trace) -> Iterator[str]:
 
 def _bits(trace: Trace) -> Iterator[str]:
     """Compare the BITS records with CONFIG and LOSS; training stops at a number that is not finite."""
-    config, reported = _only(trace, "CONFIG"), {loss.integer("step") for loss in trace.all("LOSS")}
+    config, reported = _only(trace, "CONFIG"), _Ascending(int(step) for (step,) in trace.rows("LOSS", "step"))
     lengths = {
         "embeddings": config.integer("context") * config.integer("embedding"),
         "hidden": config.integer("hidden"),
         "logits": config.integer("vocabulary"),
         "gradient_l1": MATRICES,
     }
-    for record in trace.all("BITS"):
-        for name, _ in record.fields:
+    for step, *values in trace.rows("BITS", "step", *AT_EVERY_STEP):
+        # Only the records of the first steps have lists.
+        record = trace.find("BITS", step=step) if step in ("0", "1") else None
+        label = label_of("BITS", step=step)
+        for name, text in zip(AT_EVERY_STEP, values, strict=True) if record is None else record.fields:
             if name in lengths:
-                yield from _length(record.label, name, len(record.bits(name)), lengths[name])
-            if name not in ("step", "parameters", "moments") and not all(map(isfinite, record.bits(name))):
-                yield f"{record.label}, field {name}: not every value is finite"
-            if name in ("train", "validation") and record.integer("step") not in reported:
-                yield f"{record.label}, field {name}: there is no LOSS record of this step"
+                yield from _length(label, name, length_of(text), lengths[name])
+            if name not in ("step", "parameters", "moments") and not _finite(text):
+                yield f"{label}, field {name}: not every value is finite"
+            if name in ("train", "validation") and text and int(step) not in reported:
+                yield f"{label}, field {name}: there is no LOSS record of this step"
     first = trace.find("BITS", step=0)
     if first is not None and first.has("logits"):
         logits = first.bits("logits")
         yield from _unequal("STAGE index=4", "argmax", trace.all("STAGE")[-1].integer("argmax"), _argmax(logits))
+
+
+def _finite(text: str) -> bool:
+    """Return whether bits, or each of a list of them, are those of a finite double; of absent ones it is true."""
+    items = list_items(text) if text[:1] == "[" else [text]
+    # Infinities and NaNs are the doubles whose exponent has all bits set.
+    return not any(item[:3] in ("7ff", "fff") for item in items)
+
+
+class _Ascending:
+    """Numbers in ascending order, of which others in ascending order are asked for."""
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers
+        self._next = next(numbers, None)
+
+    def __contains__(self, number: int) -> bool:
+        while self._next is not None and self._next < number:
+            self._next = next(self._numbers, None)
+        return self._next == number
 
 
 def _argmax(values: list[float]) -> int:
@@ -198,18 +225,31 @@ def _printed_bits(evidence: Evidence) -> Iterator[str]:
     """Compare printed reals with the bits of the same trace."""
     trace, grammar = evidence.main, evidence.question.grammar
     profile = evidence.question.request.profile
-    for record in trace.body:
-        for name, text in record.fields:
-            rule = grammar.field_rule(profile, record, name)
-            exact = rule.exact.look_up(trace, record) if rule is not None and rule.exact is not None else None
-            if exact is None:
-                continue
-            listed = text.startswith("[")
-            count = len(record.reals(name)) if listed else 1
-            values = list(exact)[:count]
-            printed = format_reals(values, negative_zero=True) if listed else format_real(values[0], negative_zero=True)
-            if printed != text:
-                yield f"{record.label}, field {name}: prints {shortened(text)}, but its bits are {shortened(printed)}"
+    for kind, _ in trace.runs():
+        if kind == "LOSS":  # of which there may be very many
+            yield from _printed_losses(trace)
+            continue
+        for record in trace.all(kind) if kind not in OUTSIDE_BODY else ():
+            for name, text in record.fields:
+                rule = grammar.field_rule(profile, record, name)
+                exact = rule.exact.look_up(trace, record) if rule is not None and rule.exact is not None else None
+                if exact is not None:
+                    listed = text.startswith("[")
+                    yield from _printed(record.label, name, text, list(exact)[: length_of(text) if listed else 1])
+
+
+def _printed_losses(trace: Trace) -> Iterator[str]:
+    for (step, *printed), bits in losses_with_bits(trace):
+        for name, text, exact in zip(("train", "validation"), printed, bits or ("", ""), strict=True):
+            if exact:
+                yield from _printed(label_of("LOSS", step=step), name, text, [float_of_bits(exact)])
+
+
+def _printed(label: str, name: str, text: str, values: list[float]) -> Iterator[str]:
+    listed = text.startswith("[")
+    printed = format_reals(values, negative_zero=True) if listed else format_real(values[0], negative_zero=True)
+    if printed != text:
+        yield f"{label}, field {name}: prints {shortened(text)}, but its bits are {shortened(printed)}"
 
 
 def _unequal(record: str, field: str, found: int, expected: int) -> Iterator[str]:

@@ -1,0 +1,136 @@
+"""The DRAFT records of a trace as columns, and which of them belong to one arm and prompt."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, batches
+from cai_conformance.trace.records import Record, Trace
+
+MULTI = "mtp"
+"""How the names of the arms begin that guess by the model's own later heads."""
+
+COUNTS = ("proposed", "accepted", "committed", "rolled_back")
+
+
+@dataclass(frozen=True)
+class Passes:
+    """All passes of all arms, in file order; a group is what one arm did with one prompt.
+
+    Attributes:
+        trace: the trace whose records they are.
+        keys: the hash of arm and prompt of each.
+        arms: the hash of the arm of each.
+        multi: whether the arm of each predicts several tokens by itself, as its name says.
+        numbers: the field `pass` of each.
+        proposed, accepted, committed, rolled_back: the counters of each.
+    """
+
+    trace: Trace
+    keys: Hashes
+    arms: Hashes
+    multi: npt.NDArray[np.bool_]
+    numbers: Integers
+    proposed: Integers
+    accepted: Integers
+    committed: Integers
+    rolled_back: Integers
+
+    @classmethod
+    def of(cls, trace: Trace) -> Passes:
+        """Read all passes of a trace."""
+        keys, arm_hashes, multi = array("q"), array("q"), bytearray()
+        columns = [IntegerColumn() for _ in ("pass", *COUNTS)]
+        for batch in batches(trace.rows("DRAFT", "arm", "prompt", "pass", *COUNTS)):
+            arms, prompts, *rest = zip(*batch, strict=True)
+            keys.extend(map(hash, zip(arms, prompts, strict=True)))
+            arm_hashes.extend(map(hash, arms))
+            multi.extend(arm.startswith(MULTI) for arm in arms)
+            for column, texts in zip(columns, rest, strict=True):
+                column.extend(list(map(int, texts)))
+        hashes = np.frombuffer(keys, np.int64), np.frombuffer(arm_hashes, np.int64)
+        return cls(trace, *hashes, np.frombuffer(multi, bool), *(column.values() for column in columns))
+
+    @cached_property
+    def _grouped(self) -> tuple[Hashes, Hashes, Hashes]:
+        """The order that brings the passes of a group together, where each group begins in it, and each one's hash."""
+        order = np.argsort(self.keys, kind="stable")
+        ordered = self.keys[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
+        return order, starts, ordered[starts]
+
+    @property
+    def order(self) -> Hashes:
+        """The places of all passes, those of a group together, in file order."""
+        return self._grouped[0]
+
+    @property
+    def starts(self) -> Hashes:
+        """Where each group begins in `order`."""
+        return self._grouped[1]
+
+    @property
+    def groups(self) -> Hashes:
+        """The hash of arm and prompt of each group, ascending."""
+        return self._grouped[2]
+
+    @cached_property
+    def counts(self) -> Hashes:
+        """How many passes each group has."""
+        counts: Hashes = np.diff(np.r_[self.starts, len(self.order)])
+        return counts
+
+    def sums(self, column: Integers) -> Integers:
+        """Return the sum of a column over each group."""
+        if not len(self.starts):
+            return column
+        summed: Integers = np.add.reduceat(column[self.order], self.starts)
+        return summed
+
+    @cached_property
+    def firsts(self) -> Hashes:
+        """The place of the first pass of each group."""
+        return self.order[self.starts]
+
+    def places_in_group(self) -> tuple[Hashes, npt.NDArray[np.bool_]]:
+        """Return how many passes of its group stand before each pass, and whether none stands behind it."""
+        before, last = np.empty_like(self.order), np.zeros(len(self.order), bool)
+        before[self.order] = np.arange(len(self.order)) - np.repeat(self.starts, self.counts)
+        last[self.order[self.starts + self.counts - 1]] = True
+        return before, last
+
+    @cached_property
+    def _groups_by_arm(self) -> tuple[Hashes, Hashes]:
+        """The groups, those of an arm together and in the order in which they begin, and the hash of each one's arm."""
+        arms = self.arms[self.firsts]
+        order = np.lexsort((self.firsts, arms))
+        return order, arms[order]
+
+    def groups_of(self, arm: str) -> Hashes:
+        """Return the groups of an arm, in the order in which they begin."""
+        order, arms = self._groups_by_arm
+        start, stop = np.searchsorted(arms, hash(arm), "left"), np.searchsorted(arms, hash(arm), "right")
+        return order[start:stop]
+
+    def group(self, arm: str, prompt: str) -> int:
+        """Return the group of an arm and a prompt; -1 if there is none."""
+        found = np.searchsorted(self.groups, hash((arm, prompt)))
+        return int(found) if found < len(self.groups) and self.groups[found] == hash((arm, prompt)) else -1
+
+    def of_group(self, group: int) -> Hashes:
+        """Return the places of the passes of a group, none of the group -1."""
+        start = int(self.starts[group]) if group >= 0 else 0
+        return self.order[start : start + int(self.counts[group])] if group >= 0 else self.order[:0]
+
+    def of_groups(self, groups: Hashes) -> Hashes:
+        """Return the places of the passes of some groups, group by group."""
+        return np.concatenate([self.order[:0], *(self.of_group(int(group)) for group in groups)])
+
+    def record(self, place: int) -> Record:
+        """Return the record of a pass."""
+        return self.trace.all("DRAFT")[int(place)]
