@@ -109,7 +109,7 @@ class CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail, skip or pass by the verdict."""
-        note = outcomes.settle(self.report)
+        note = outcomes.settle(self.report, self.judging.settings.backend)
         if note:
             self.add_report_section("call", "near tie", note)
 

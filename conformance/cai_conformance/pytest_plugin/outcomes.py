@@ -14,6 +14,7 @@ What pytest prints of a failure is the verdict, and no traceback: the fault is n
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 import pytest
@@ -54,8 +55,11 @@ def stop_if_errored(report: Report) -> None:
         pytest.fail(f"errored: {printable(verdict.message)}", pytrace=False)
 
 
-def settle(report: Report) -> str:
-    """Give a test the outcome of its verdict; return what is worth saying of one that passes, or an empty string."""
+def settle(report: Report, backend: str) -> str:
+    """Give a test the outcome of its verdict; return what is worth saying of one that passes, or an empty string.
+
+    `backend` is the specification, for the command that a failure suggests.
+    """
     (verdict,) = report.verdicts
     if verdict.outcome is Outcome.XFAIL:
         pytest.xfail(printable(words.explanation(verdict)))
@@ -64,21 +68,22 @@ def settle(report: Report) -> str:
     if verdict.outcome is Outcome.SKIPPED:
         pytest.skip(printable(verdict.message))
     if verdict.outcome in words.BAD:
-        pytest.fail(failure(report, verdict), pytrace=False)
+        pytest.fail(failure(report, verdict, backend), pytrace=False)
     return printable(verdict.message) if verdict.outcome is Outcome.NEAR_TIE else ""
 
 
-def failure(report: Report, verdict: Verdict) -> str:
-    """Return what is printed of a failure: its sentence, then one line a difference."""
+def failure(report: Report, verdict: Verdict, backend: str) -> str:
+    """Return what is printed: the sentence, one line a difference that it does not name, and what to do next."""
     sentence = printable(words.sentence(report, verdict))
     if verdict.outcome is Outcome.XPASS:
         sentence = f"[XPASS(strict)] {sentence}"
     elif verdict.outcome is Outcome.BLOCKED:
         sentence = f"blocked: {sentence}"
-    lines = [f"  {printable(str(difference))}" for difference in verdict.differences[:MOST_DIFFERENCES]]
-    more = len(verdict.differences) - MOST_DIFFERENCES
-    if more > 0:
-        lines.append(f"  and {more} more")
+    differences = [text for text in map(str, verdict.differences) if text not in verdict.message]
+    lines = [f"  {printable(text)}" for text in differences[:MOST_DIFFERENCES]]
+    if len(differences) > MOST_DIFFERENCES:
+        lines.append(f"  and {len(differences) - MOST_DIFFERENCES} more")
     if verdict.outcome is Outcome.FAIL:
-        lines.append(f"to have it explained: cai-conform run --backend BACKEND -k '{verdict.check}' --verbose")
+        command = ["cai-conform", "run", verdict.suite, "--backend", backend, "-k", verdict.check, "--verbose"]
+        lines.append(f"explained by: {shlex.join(command)}")
     return "\n".join([sentence, *lines])

@@ -54,7 +54,8 @@ class TestOutcomes:
             "errored: recorder crashed: it lost its \\x1b[31mweights",
             *(f"  {difference}" for difference in DIFFERENCES[:20]),
             "  and 5 more",
-            "to have it explained: cai-conform run --backend BACKEND -k 'course.ngram::say.fail[early]' --verbose",
+            "explained by: cai-conform run course.ngram --backend support_pytest_suites:backend "
+            "-k 'course.ngram::say.fail[early]' --verbose",
             f"cai-conform: backend recorder: {COUNTS}",
         ):
             assert words in text
