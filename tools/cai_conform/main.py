@@ -20,6 +20,7 @@ from cai_conform.commands import (
     net,
     published,
     run,
+    serve,
     tokenizer,
     trace,
     vectors,
@@ -45,6 +46,7 @@ NETS = "Nets of the CAI NEURAL API"
 
 app.command("run", rich_help_panel=JUDGING)(run.run)
 app.command("smoke", rich_help_panel=JUDGING)(run.smoke)
+app.command("serve", rich_help_panel=JUDGING)(serve.serve)
 app.command("list", rich_help_panel=JUDGING)(catalogue.list_checks)
 app.command("explain", rich_help_panel=JUDGING)(catalogue.explain)
 app.command("trace", rich_help_panel=JUDGING)(trace.trace)

@@ -67,6 +67,10 @@ Timeout = Annotated[
     float | None,
     typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long a program may take for each answer."),
 ]
+Validate = Annotated[
+    bool,
+    typer.Option("--validate", help="Hold every message of the serve protocol against its JSON Schema."),
+]
 CorpusFile = Annotated[
     Path | None,
     typer.Option("--corpus", metavar="FILE", help="A corpus (JSON, at most 1 MiB) instead of the embedded one."),

@@ -22,7 +22,7 @@ def closing_backend(backend: Backend) -> Iterator[None]:
             close()
 
 
-def find_backend(spec: str, *, isolated: bool = False, seconds: float | None = None) -> Backend:
+def find_backend(spec: str, *, isolated: bool = False, seconds: float | None = None, validate: bool = False) -> Backend:
     """Return the backend of a specification; modules in the working directory count, after the installed ones.
 
     With `isolated`, the reference runs its experiments in processes of their own. What a module prints while it is
@@ -31,10 +31,15 @@ def find_backend(spec: str, *, isolated: bool = False, seconds: float | None = N
     Raises:
         BackendError: there is no such backend, or it cannot be loaded.
     """
-    from cai_conformance.backends.registry import resolve
+    from cai_conformance.backends.registry import Programs, resolve
 
+    look_in_working_directory()
+    with redirect_stdout(sys.stderr):
+        return resolve(spec, isolated=isolated, programs=Programs(seconds, validate))
+
+
+def look_in_working_directory() -> None:
+    """Let modules in the working directory be found, after the installed ones."""
     # An empty entry means the working directory.
     if "" not in sys.path:
         sys.path.append("")
-    with redirect_stdout(sys.stderr):
-        return resolve(spec, isolated=isolated, seconds=seconds)

@@ -53,13 +53,27 @@ class ListedBackend:
     problem: str = ""
 
 
-def resolve(spec: str, *, isolated: bool = False, seconds: float | None = None) -> Backend:
+@dataclass(frozen=True)
+class Programs:
+    """How programs are asked: seconds for each answer (their usual deadlines if None), and whether JSON Schemas judge.
+
+    Schemas apply to the serve protocol.
+    """
+
+    seconds: float | None = None
+    validate: bool = False
+
+
+USUAL: Final = Programs()
+
+
+def resolve(spec: str, *, isolated: bool = False, programs: Programs = USUAL) -> Backend:
     """Return the backend that a specification names.
 
     Args:
         spec: see the table above.
         isolated: whether the reference runs in processes of its own.
-        seconds: how long each answer of a program may take; its usual deadlines if None.
+        programs: how programs are asked.
 
     Raises:
         UnknownBackend: it names nothing.
@@ -77,7 +91,7 @@ def resolve(spec: str, *, isolated: bool = False, seconds: float | None = None) 
     if scheme in LIBRARIES and (rest or not separator):
         return _of_library(spec, scheme, rest)
     if separator and scheme in ("exec", "serve"):
-        return _of_program(spec, scheme, rest, seconds)
+        return _of_program(spec, scheme, rest, programs)
     if separator and scheme == "trace":
         return TraceFileBackend.open(rest)
     if separator and rest and all(part.isidentifier() for part in scheme.split(".")):
@@ -124,20 +138,43 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
     return EngineBackend(spec, opened)
 
 
-def _of_program(spec: str, scheme: str, command: str, seconds: float | None) -> Backend:
+def open_engine(spec: str, arithmetic: str) -> Engine:
+    """Return an engine by name: `reference` in an arithmetic, a library's, or `module:attribute`.
+
+    Raises:
+        UnknownArithmetic: the arithmetic has another name.
+        UnknownBackend, BackendNotImportable, EngineNotImportable: the specification names no engine.
+    """
+    from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.engines.reference_engine import ReferenceEngine
+    from cai_conformance.serving.__main__ import engine_of
+    from cai_reference.arithmetic import named
+
+    library, separator, wish = spec.partition(":")
+    if spec == "reference":
+        return ReferenceEngine(named(arithmetic))
+    if library in LIBRARIES and (wish or not separator):
+        backend = _of_library(spec, library, wish)
+        assert isinstance(backend, EngineBackend)
+        return backend.engine
+    return engine_of(spec)
+
+
+def _of_program(spec: str, scheme: str, command: str, programs: Programs) -> Backend:
     if not command.strip():
         raise UnknownBackend(spec, f"{scheme}:COMMAND")
     if scheme == "exec":
         from cai_conformance.serving.exec_backend import ExecBackend
 
+        seconds = programs.seconds
         backend: Backend = ExecBackend(command) if seconds is None else ExecBackend(command, seconds=seconds)
         return backend
     from cai_conformance.engines.backend import EngineBackend
     from cai_conformance.serving.channel import Deadlines
     from cai_conformance.serving.client import ServeEngine
 
-    deadlines = Deadlines() if seconds is None else Deadlines(seconds, seconds)
-    return EngineBackend(spec, lambda: ServeEngine(command, deadlines=deadlines))
+    deadlines = Deadlines() if programs.seconds is None else Deadlines(programs.seconds, programs.seconds)
+    return EngineBackend(spec, lambda: ServeEngine(command, deadlines=deadlines, validate=programs.validate, name=spec))
 
 
 def _names() -> list[str]:

@@ -10,7 +10,10 @@ from cai_conformance.measuring.policy import FACTOR, PolicyKind
 
 
 def notes_of(evidence: Evidence) -> Iterator[str]:
-    """Yield a line about the floor of a suite, where rows were judged by it."""
+    """Yield a line about the floor of a suite, where rows were judged by it, and one about sizes only claimed."""
+    if evidence.opened_before is not None and evidence.opened_before.loaded.claimed:
+        claims = ", ".join(f"{name} {size}" for name, size in evidence.opened_before.loaded.claimed.items())
+        yield f"{evidence.question.request.suite}: claimed by the backend, and not counted: {claims}"
     question, floor = evidence.question, evidence.floor_used
     if floor is None or question.given is None or question.policy.kind is PolicyKind.ULP:
         return

@@ -154,6 +154,12 @@ class Evidence:
         return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
 
     @property
+    def opened_before(self) -> OpenedModel | None:
+        """The engine with its model, if any judge looked at it."""
+        found = vars(self).get("opened")
+        return found if isinstance(found, OpenedModel) else None
+
+    @property
     def floor_used(self) -> NoiseFloor | None:
         """The floor, if any judge looked at it."""
         found = vars(self).get("floor")

@@ -46,6 +46,7 @@ def run(
     output_format: options.OutputFormat = None,
     policy: options.PolicyName = "auto",
     timeout: options.Timeout = None,
+    validate: options.Validate = False,
     jobs: options.Jobs = None,
     color: options.Color = options.ColorChoice.AUTO,
     quiet: options.Quiet = False,
@@ -69,7 +70,7 @@ def run(
     expected = NoExpectations("", ()) if expect_failures is None else load_expectations(expect_failures)
     chosen = find_suites(suites or [])
     workers = jobs or os.cpu_count() or 1
-    subject = find_backend(backend, isolated=workers > 1, seconds=timeout)
+    subject = find_backend(backend, isolated=workers > 1, seconds=timeout, validate=validate)
     store = GoldenStore(locate())
     stated = arithmetic or own_arithmetic(subject)
     wanted = Options(stated, corpus, splits, stories=stories, policy=parse_policy(policy))
@@ -86,6 +87,7 @@ def run(
 def smoke(
     backend: options.BackendSpec = "reference",
     timeout: options.Timeout = SMOKE_SECONDS,
+    validate: options.Validate = False,
     output_format: options.OutputFormat = None,
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
@@ -98,7 +100,7 @@ def smoke(
     from cai_conformance.smoke import SUITE, smoke_engine
     from cai_conformance.suites import SUITES, find_suite
 
-    subject, store = find_backend(backend, seconds=timeout), GoldenStore(locate())
+    subject, store = find_backend(backend, seconds=timeout, validate=validate), GoldenStore(locate())
     with closing_backend(subject):
         suite = find_suite(SUITE) if isinstance(subject, EngineBackend) else SUITES[0]
         options_of_smoke = Options(own_arithmetic(subject), profile="edges")
