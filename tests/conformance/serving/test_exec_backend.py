@@ -138,7 +138,6 @@ class TestCalls:
         backend = ExecBackend(shop.program(body, PREAMBLE).command, seconds=0.4, name="exec:slow")
         with pytest.raises(BackendCrashed, match=r"^exec:slow crashed: it did not end within 0.4 s$"):
             backend.trace(NGRAM)
-        assert 2 == len(shop.made[0].pids)
 
     @pytest.mark.parametrize(
         ("command", "problem"),

@@ -75,7 +75,9 @@ class TestEndsOfTheRun:
         """Killed, asked to end, or at the end of the interpreter."""
         program = shop.program("signal(SIGTERM, SIG_IGN); begin(); sleep(60)")
         command = [sys.executable, "-c", PARENT.replace("ACTION", action), *program.command]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()) as parent:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(shop.folder)
+        ) as parent:
             assert parent.stdout is not None
             assert parent.stderr is not None
             assert b"ready\n" == parent.stdout.readline()
@@ -128,12 +130,12 @@ rest()
         assert not engine.cancel()
 
 
-def _environment() -> dict[str, str]:
+def _environment(folder: Path) -> dict[str, str]:
     import cai_conformance
     import cai_reference
 
     roots = [str(Path(package.__file__ or "").parents[1]) for package in (cai_conformance, cai_reference)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONWARNINGS": "error"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONWARNINGS": "error", "TMPDIR": str(folder)}
 
 
 class TestGuard:
