@@ -85,5 +85,5 @@ def failure(report: Report, verdict: Verdict, backend: str) -> str:
         lines.append(f"  and {len(differences) - MOST_DIFFERENCES} more")
     if verdict.outcome is Outcome.FAIL:
         command = ["cai-conform", "run", verdict.suite, "--backend", backend, "-k", verdict.check, "--verbose"]
-        lines.append(f"explained by: {shlex.join(command)}")
+        lines.append(f"try: {shlex.join(command)}")
     return "\n".join([sentence, *lines])

@@ -85,7 +85,7 @@ class TestAction:
 
     @pytest.mark.exhaustive
     def test_its_shell_installs_judges_and_leaves_a_report(self, tmp_path: Path) -> None:
-        """In a fresh environment. Suites, level, expectations and quoted arguments reach pytest; a failure is the step's."""
+        """In a fresh environment; suites, level, expectations quoted arguments reach pytest, whose failure it is."""
         (tmp_path / "known.toml").write_text("", encoding="utf-8")
         venv.create(tmp_path / "fresh", with_pip=True)
         python = tmp_path / "fresh" / ("Scripts" if os.name == "nt" else "bin") / "python"

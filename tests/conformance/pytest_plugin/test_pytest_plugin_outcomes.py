@@ -54,7 +54,7 @@ class TestOutcomes:
             "errored: recorder crashed: it lost its \\x1b[31mweights",
             *(f"  {difference}" for difference in DIFFERENCES[:20]),
             "  and 5 more",
-            "explained by: cai-conform run course.ngram --backend support_pytest_suites:backend "
+            "try: cai-conform run course.ngram --backend support_pytest_suites:backend "
             "-k 'course.ngram::say.fail[early]' --verbose",
             f"cai-conform: backend recorder: {COUNTS}",
         ):
