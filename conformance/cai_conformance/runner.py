@@ -92,7 +92,7 @@ def _settled(evidence: Evidence) -> Evidence:
     if evidence.question.golden is None:
         return evidence
     try:
-        _ = evidence.main_bytes
+        evidence.settle()
     except NotOffered as error:
         return Evidence(evidence.backend, evidence.question.of_given_weights(str(error)))
     except (BackendError, FixtureError):

@@ -48,7 +48,7 @@ class TraceFileBackend:
         Raises:
             NotOffered: it states others. A file that states none is returned, for the judge of the grammar.
         """
-        self._check(request)
+        self.check(request)
         return self.source.whole()
 
     def parsed(self, request: TraceRequest, grammar_of: GrammarOf) -> Trace:
@@ -58,7 +58,7 @@ class TraceFileBackend:
             NotOffered: as `trace` does.
             TraceFault: it is not a trace.
         """
-        self._check(request)
+        self.check(request)
         return self.read(grammar_of)
 
     def read(self, grammar_of: GrammarOf) -> Trace:
@@ -77,10 +77,15 @@ class TraceFileBackend:
         Raises:
             NotOffered: always; where it does not answer the request at all, as `trace` does.
         """
-        self._check(request)
+        self.check(request)
         raise NotOffered(self.name, "a replay", "a trace file cannot be run again")
 
-    def _check(self, request: TraceRequest) -> None:
+    def check(self, request: TraceRequest) -> None:
+        """Refuse a request for another suite or profile than the file states.
+
+        Raises:
+            NotOffered: it states others.
+        """
         for name in ("suite", "profile"):
             stated, wanted = self.stated.get(name), getattr(request, name)
             if stated is not None and stated != wanted:

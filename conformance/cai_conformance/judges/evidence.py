@@ -96,6 +96,17 @@ class Evidence:
             return self._main.result()
         return ask(self.backend, self.question.request)
 
+    def settle(self) -> None:
+        """Ask for the main trace, so that a backend that refuses or fails says so; a file of one is not read for it.
+
+        Raises:
+            BackendError, FixtureError: as the backend does.
+        """
+        if isinstance(self.backend, TraceFileBackend):
+            self.backend.check(self.question.request)
+        else:
+            _ = self.main_bytes
+
     @cached_property
     def main(self) -> Trace:
         """The main trace.

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TypeVar, overload
 
@@ -172,8 +172,11 @@ class RecordStore(Sequence[Record]):
         """All records but those of some kinds."""
 
     @abstractmethod
-    def rows(self, kind: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """The unescaped texts of some fields of each record of a kind; an empty text stands for an absent field."""
+    def batches(self, kind: str, names: tuple[str, ...]) -> Iterator[list[tuple[str, ...]]]:
+        """The unescaped texts of some fields of each record of a kind, some thousands of records at a time.
+
+        An empty text stands for an absent field. No batch is empty.
+        """
 
     @abstractmethod
     def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
@@ -216,10 +219,10 @@ class ListedRecords(RecordStore):
         """All records but those of some kinds."""
         return tuple(record for record in self._records if record.kind not in kinds)
 
-    def rows(self, kind: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """The unescaped texts of some fields of each record of a kind."""
-        for record in self.of(kind):
-            yield record.texts(names)
+    def batches(self, kind: str, names: tuple[str, ...]) -> Iterator[list[tuple[str, ...]]]:
+        """The unescaped texts of some fields of each record of a kind, all at once."""
+        if found := self.of(kind):
+            yield [record.texts(names) for record in found]
 
     def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
         """The first record of a kind whose fields have these texts, with its place; None if there is none."""
@@ -278,7 +281,11 @@ class Trace:
 
         An absent field gives an empty text, so ask in this way only for fields that cannot be empty, or must stand.
         """
-        return self._store.rows(kind, names)
+        return chain.from_iterable(self._store.batches(kind, names))
+
+    def batches(self, kind: str, *names: str) -> Iterator[list[tuple[str, ...]]]:
+        """The same rows, some thousands at a time."""
+        return self._store.batches(kind, names)
 
     def find(self, kind: str, **fields: str | int) -> Record | None:
         """The first record of `kind` whose named fields have these values, or None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, overload
 
 import numpy as np
@@ -159,19 +159,18 @@ class StoredRecords(_View, RecordStore):
         """All records but those of some kinds."""
         return self._view([kind for kind in self._kinds if kind.rule.kind not in kinds])
 
-    def rows(self, kind: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """The unescaped texts of some fields of each record of a kind."""
+    def batches(self, kind: str, names: tuple[str, ...]) -> Iterator[list[tuple[str, ...]]]:
+        """The unescaped texts of some fields of each record of a kind, piece by piece of the source."""
         found = self._by_kind.get(kind)
         if found is None:
             return
         reader = line_reader(found.rule, names)
         for lines, text in self._lines.pieces(found.lines):
             rows = reader.plain_rows(text, 0, len(text)) if reader is not None else []
-            if len(rows) == len(lines):
-                yield from rows
-            else:  # records of a variant, or a file that was changed
-                for line, one in zip(lines, text[:-1].split("\n"), strict=True):
-                    yield self._record(found.rule, line, one).texts(names)
+            if len(rows) < len(lines):  # records of a variant, or a file that was changed
+                texts = zip(lines, text[:-1].split("\n"), strict=True)
+                rows = [self._record(found.rule, line, one).texts(names) for line, one in texts]
+            yield rows
 
     def runs(self) -> Iterator[tuple[str, range]]:
         """The kinds with the places of their records."""
@@ -199,7 +198,8 @@ class StoredRecords(_View, RecordStore):
     def _index(self, kind: StoredKind, names: tuple[str, ...]) -> HashIndex:
         if kind.hashes is not None and names == kind.rule.key:
             return HashIndex(kind.hashes)
-        return HashIndex(np.fromiter(map(key_hash, self.rows(kind.rule.kind, names)), np.int64, len(kind.lines)))
+        rows = chain.from_iterable(self.batches(kind.rule.kind, names))
+        return HashIndex(np.fromiter(map(key_hash, rows), np.int64, len(kind.lines)))
 
     def _view(self, kinds: Sequence[StoredKind]) -> Sequence[Record]:
         return _View(self._lines, kinds, negative_zero=self._negative_zero)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, batches, length_of
+from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, length_of
 from cai_conformance.judges.decoder.passes import MULTI
 from cai_conformance.trace.records import Record, Trace
 
@@ -53,11 +53,12 @@ class Generations:
         lengths = {name: IntegerColumn() for name in ("prompt_ids", "ids", "margins")}
         integers = {name: IntegerColumn() for name in ("prompt", "forwards", "draft_forwards")}
         names = ("arm", "prompt", "prompt_ids", "ids", "margins", "logits", "forwards", "draft_forwards", "stop")
-        for batch in batches(trace.rows("DECODE", *names)):
+        for batch in trace.batches("DECODE", *names):
             columns = dict(zip(names, zip(*batch, strict=True), strict=True))
             keys.extend(map(hash, zip(columns["arm"], columns["prompt"], strict=True)))
             arm_hashes.extend(map(hash, columns["arm"]))
-            multi.extend(arm.startswith(MULTI) for arm in columns["arm"])
+            is_multi = {arm: arm.startswith(MULTI) for arm in set(columns["arm"])}
+            multi.extend(map(is_multi.__getitem__, columns["arm"]))
             for name, hashes in hashed.items():
                 hashes.extend(map(hash, columns[name]))
             for name, column in lengths.items():

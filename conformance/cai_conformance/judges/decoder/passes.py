@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, batches
+from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers
 from cai_conformance.trace.records import Record, Trace
 
 MULTI = "mtp"
@@ -46,31 +46,34 @@ class Passes:
         """Read all passes of a trace."""
         keys, arm_hashes, multi = array("q"), array("q"), bytearray()
         columns = [IntegerColumn() for _ in ("pass", *COUNTS)]
-        for batch in batches(trace.rows("DRAFT", "arm", "prompt", "pass", *COUNTS)):
+        for batch in trace.batches("DRAFT", "arm", "prompt", "pass", *COUNTS):
             arms, prompts, *rest = zip(*batch, strict=True)
             keys.extend(map(hash, zip(arms, prompts, strict=True)))
             arm_hashes.extend(map(hash, arms))
-            multi.extend(arm.startswith(MULTI) for arm in arms)
+            is_multi = {arm: arm.startswith(MULTI) for arm in set(arms)}
+            multi.extend(map(is_multi.__getitem__, arms))
             for column, texts in zip(columns, rest, strict=True):
                 column.extend(list(map(int, texts)))
         hashes = np.frombuffer(keys, np.int64), np.frombuffer(arm_hashes, np.int64)
         return cls(trace, *hashes, np.frombuffer(multi, bool), *(column.values() for column in columns))
 
     @cached_property
-    def _grouped(self) -> tuple[Hashes, Hashes, Hashes]:
+    def _grouped(self) -> tuple[Integers, Integers, Hashes]:
         """The order that brings the passes of a group together, where each group begins in it, and each one's hash."""
-        order = np.argsort(self.keys, kind="stable")
+        order = np.argsort(self.keys, kind="stable").astype(np.int32)
         ordered = self.keys[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
+        first = np.ones(len(order), bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(first).astype(np.int32)
         return order, starts, ordered[starts]
 
     @property
-    def order(self) -> Hashes:
+    def order(self) -> Integers:
         """The places of all passes, those of a group together, in file order."""
         return self._grouped[0]
 
     @property
-    def starts(self) -> Hashes:
+    def starts(self) -> Integers:
         """Where each group begins in `order`."""
         return self._grouped[1]
 
@@ -80,38 +83,39 @@ class Passes:
         return self._grouped[2]
 
     @cached_property
-    def counts(self) -> Hashes:
+    def counts(self) -> Integers:
         """How many passes each group has."""
-        counts: Hashes = np.diff(np.r_[self.starts, len(self.order)])
+        counts: Integers = np.diff(self.starts, append=np.int32(len(self.order)))
         return counts
 
     def sums(self, column: Integers) -> Integers:
         """Return the sum of a column over each group."""
         if not len(self.starts):
             return column
-        summed: Integers = np.add.reduceat(column[self.order], self.starts)
+        dtype = column.dtype if column.dtype == object else np.int64
+        summed: Integers = np.add.reduceat(column[self.order], self.starts, dtype=dtype)
         return summed
 
     @cached_property
-    def firsts(self) -> Hashes:
+    def firsts(self) -> Integers:
         """The place of the first pass of each group."""
         return self.order[self.starts]
 
-    def places_in_group(self) -> tuple[Hashes, npt.NDArray[np.bool_]]:
+    def places_in_group(self) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """Return how many passes of its group stand before each pass, and whether none stands behind it."""
         before, last = np.empty_like(self.order), np.zeros(len(self.order), bool)
-        before[self.order] = np.arange(len(self.order)) - np.repeat(self.starts, self.counts)
+        before[self.order] = np.arange(len(self.order), dtype=np.int32) - np.repeat(self.starts, self.counts)
         last[self.order[self.starts + self.counts - 1]] = True
         return before, last
 
     @cached_property
-    def _groups_by_arm(self) -> tuple[Hashes, Hashes]:
+    def _groups_by_arm(self) -> tuple[Integers, Hashes]:
         """The groups, those of an arm together and in the order in which they begin, and the hash of each one's arm."""
         arms = self.arms[self.firsts]
         order = np.lexsort((self.firsts, arms))
         return order, arms[order]
 
-    def groups_of(self, arm: str) -> Hashes:
+    def groups_of(self, arm: str) -> Integers:
         """Return the groups of an arm, in the order in which they begin."""
         order, arms = self._groups_by_arm
         start, stop = np.searchsorted(arms, hash(arm), "left"), np.searchsorted(arms, hash(arm), "right")
@@ -122,12 +126,12 @@ class Passes:
         found = np.searchsorted(self.groups, hash((arm, prompt)))
         return int(found) if found < len(self.groups) and self.groups[found] == hash((arm, prompt)) else -1
 
-    def of_group(self, group: int) -> Hashes:
+    def of_group(self, group: int) -> Integers:
         """Return the places of the passes of a group, none of the group -1."""
         start = int(self.starts[group]) if group >= 0 else 0
         return self.order[start : start + int(self.counts[group])] if group >= 0 else self.order[:0]
 
-    def of_groups(self, groups: Hashes) -> Hashes:
+    def of_groups(self, groups: Integers) -> Integers:
         """Return the places of the passes of some groups, group by group."""
         return np.concatenate([self.order[:0], *(self.of_group(int(group)) for group in groups)])
 
