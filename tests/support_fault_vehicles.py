@@ -79,7 +79,8 @@ def batch_path(suite: str) -> bytes:
 
 def session(suite: str) -> bytes:
     """Feed chunks, cut, go on, try a cut that may be refused, begin again; for each kind of cache."""
-    return b"".join(_session(model_of(suite), latent) for latent in LatentCache)
+    kinds = tuple(LatentCache) if given(suite)[0].has_latent else (LatentCache.HEADS,)
+    return b"".join(_session(model_of(suite), latent) for latent in kinds)
 
 
 def _session(model: DecoderStack, latent: LatentCache) -> bytes:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import Tape
+from cai_reference.autograd import Tape, Variable
 from cai_reference.decoding import attend, layer_states
-from cai_reference.decoding.layer_states import LayerState
+from cai_reference.decoding.layer_states import Accounting, LayerState
 from cai_reference.decoding.session import Session
 from cai_reference.layers.observation import within
 from cai_reference.layers.rope import Rope
@@ -26,21 +26,34 @@ class _Seen:
     weights: list[Array] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
 class _Watched:
     """A layer's state whose mixed rows are kept."""
 
-    def __init__(self, state: LayerState, keep: Callable[[Array], None]) -> None:
-        self._state = state
-        self._keep = keep
+    state: LayerState
+    keep: Callable[[Array], None]
 
     def feed(self, tape: Tape, x: Array, position: int) -> tuple[Array, LayerState]:
-        """Feed the state that is watched."""
-        mixed, after = self._state.feed(tape, x, position)
-        self._keep(mixed)
+        """Feed the state that is watched, and return the one that comes of it."""
+        mixed, after = self.state.feed(tape, x, position)
+        self.keep(mixed)
         return mixed, after
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._state, name)
+    def earliest(self) -> int:
+        """As the state."""
+        return self.state.earliest()
+
+    def truncated(self, length: int) -> LayerState:
+        """As the state."""
+        return self.state.truncated(length)
+
+    def copy(self) -> LayerState:
+        """As the state."""
+        return self.state.copy()
+
+    def accounting(self) -> Accounting:
+        """As the state."""
+        return self.state.accounting()
 
 
 class ObservedSession(Session):
@@ -87,8 +100,8 @@ class ObservedSession(Session):
         return normed
 
     def _fed(self, feed_forward: TokenLayer, x: Array) -> Array:
-        def observe(stage: str, value: object) -> None:
-            self.seen[stage] = getattr(value, "value")  # noqa: B009
+        def observe(stage: str, value: Variable) -> None:
+            self.seen[stage] = value.value
 
         prefix = within(observe, f"{self._name}.feed_forward")
         return feed_forward(self._tape, self._tape.constant(x), prefix).value

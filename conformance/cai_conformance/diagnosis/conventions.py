@@ -61,6 +61,8 @@ def fitting_conventions(
     tolerance: float,
     arithmetic: Arithmetic = FAST,
     candidates: Sequence[Fault] = FAULTS,
+    *,
+    together: bool = True,
 ) -> tuple[Fit, ...]:
     """Return which faults reproduce all evidence where the reference as it is does not; best first, at most five.
 
@@ -70,6 +72,7 @@ def fitting_conventions(
         tolerance: up to which difference a fault fits.
         arithmetic: in which the reference is run; the difference to the backend's own must be within the tolerance.
         candidates: what is tried, in this order.
+        together: whether settings are tried together where none fits alone, which takes some ten times as long.
     """
     if not evidence:
         return ()
@@ -87,13 +90,13 @@ def fitting_conventions(
             fits.append(Fit((fault,), max(found), unexplained))
         if fault.knob and not _same(found, untouched):
             settings.append(fault)
-    for combined in (_pairs(settings), _rotary_threes(settings)):
+    for combined in (_pairs(settings), _rotary_threes(settings)) if together else ():
         if fits:
             break
-        for together in combined:
-            largest = max(_residuals(model, evidence, together, arithmetic, tolerance))
+        for faults in combined:
+            largest = max(_residuals(model, evidence, faults, arithmetic, tolerance))
             if largest <= tolerance:
-                fits.append(Fit(together, largest, unexplained))
+                fits.append(Fit(faults, largest, unexplained))
     return tuple(sorted(fits, key=lambda fit: _decade(fit.residual, tolerance))[:MOST])
 
 

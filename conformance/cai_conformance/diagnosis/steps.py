@@ -40,6 +40,11 @@ class ShownStep:
     gradients: Tensors = field(default_factory=dict)
     after: OptimizerState | None = None
 
+    @property
+    def only_loss(self) -> float | None:
+        """The loss, where nothing else was shown."""
+        return None if self.gradients or self.after is not None else self.loss
+
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -100,6 +105,11 @@ class ReferenceTraining:
         """The model in training."""
         return self._model
 
+    @property
+    def heads(self) -> int:
+        """How many tokens the model predicts at once."""
+        return len(self._model.forward(Tape(self._arithmetic, recording=False), [0], 1))
+
     def loss(self, batch: StoryBatch) -> float:
         """Return the loss of a batch on the present weights."""
         return float(self._model.loss(Tape(self._arithmetic, recording=False), batch).value)
@@ -131,7 +141,7 @@ class StepRows:
     Attributes:
         settings: of the optimiser.
         start: where the first of them begins.
-        steps: what was shown.
+        steps: what was shown, at least one.
     """
 
     settings: TrainingSettings
@@ -146,14 +156,18 @@ class StepRows:
     def residuals(self, model: DecoderStack, arithmetic: Arithmetic) -> tuple[float, ...]:
         """Take the steps; the largest difference of each part counts in proportion to the part's largest value."""
         training = ReferenceTraining(model, self.settings, self.start, arithmetic)
-        return tuple(gap for shown in self.steps for gap in step_gaps(training.step(shown.batch), shown))
+        *earlier, last = self.steps
+        gaps = [gap for shown in earlier for gap in step_gaps(training.step(shown.batch), shown)]
+        if last.only_loss is not None:
+            return (*gaps, loss_gap(training.loss(last.batch), last.only_loss))
+        return (*gaps, *step_gaps(training.step(last.batch), last))
 
 
 def step_gaps(taken: TakenStep, shown: ShownStep) -> list[float]:
     """Return how far each part of a step is from what was shown, in proportion to the part's largest value."""
     gaps: list[float] = []
     if shown.loss is not None:
-        gaps.append(abs(taken.loss - shown.loss) / max(1.0, abs(taken.loss)))
+        gaps.append(loss_gap(taken.loss, shown.loss))
     pairs: list[tuple[Tensors, Tensors]] = [(taken.gradients, shown.gradients)]
     if shown.after is not None:
         pairs.append((taken.after.first_moments, shown.after.first_moments))
@@ -161,6 +175,12 @@ def step_gaps(taken: TakenStep, shown: ShownStep) -> list[float]:
         pairs.append((taken.after.weights, shown.after.weights))
     gaps += [part_gap(expected, found) for expected, found in pairs if found]
     return gaps
+
+
+def loss_gap(expected: float, found: float) -> float:
+    """Return how far a loss is off, in proportion to it where it is above 1; infinite where it is no number."""
+    gap = abs(expected - found) / max(1.0, abs(expected))
+    return gap if gap == gap else float("inf")
 
 
 def part_gap(expected: Tensors, found: Tensors) -> float:

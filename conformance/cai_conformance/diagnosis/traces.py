@@ -40,7 +40,10 @@ OF_TRAINING: Final = (
     "gradient.last-occurrence",
     *OF_THE_LOSS,
 )
-"""What shows later; losses are then evaluated rightly, as step 0 was right."""
+"""What shows later, the likeliest first; losses are then evaluated rightly, as step 0 was right."""
+
+DECISIVE: Final = 1e-3
+"""A mistake that leaves less than this part of the tolerance ends the search: each costs a training."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +138,17 @@ def run_findings(
         apart = expected[step].apart(found[step])
         if apart <= tolerance:
             continue
-        slugs = OF_TRAINING if step else OF_THE_LOSS
         fits: list[Fit] = []
-        for fault in map(fault_named, slugs):
+        for fault in map(fault_named, OF_TRAINING if step else OF_THE_LOSS):
             try:
                 losses = run.losses(step, (fault,), evaluated_rightly=step > 0)
             except CaiReferenceError:
                 continue
             residual = losses.apart(found[step])
-            # A mistake that changes nothing leaves the difference as it is, and explains none of it.
             if residual <= tolerance:
                 fits.append(Fit((fault,), residual, apart))
+            if residual <= DECISIVE * tolerance:
+                break
         fits.sort(key=lambda fit: fit.residual)
         return RunFinding(step, expected[step], found[step], tuple(fits))
     return None

@@ -8,7 +8,7 @@ gradients, the weights from its moments. The first part that differs is the one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -27,14 +27,9 @@ from cai_conformance.diagnosis.steps import (
     power_of,
 )
 from cai_conformance.engines.training import OptimizerState, TrainingSettings
+from cai_conformance.faults import FAULTS, Fault, Place, faults_at
 from cai_reference.arithmetic import FAST, Arithmetic, Array
 from cai_reference.models.stack import DecoderStack
-
-PROPORTIONAL: Final = 1e-6
-"""Up to which part of a gradient two of them count as proportional, at least; ten times the floor otherwise."""
-
-LEAST_TOLERANCE: Final = 1e-9
-"""Within which a known mistake fits, at least: candidates are tried in another arithmetic than the engine's."""
 
 
 class Part(StrEnum):
@@ -47,6 +42,16 @@ class Part(StrEnum):
     FIRST_MOMENT = "first moment"
     SECOND_MOMENT = "second moment"
     WEIGHTS = "weights"
+
+
+PROPORTIONAL: Final = 1e-6
+"""Up to which part of a gradient two of them count as proportional, at least; ten times the floor otherwise."""
+
+AFTER_GRADIENTS: Final = (Part.CLIPPING, Part.FIRST_MOMENT, Part.SECOND_MOMENT, Part.WEIGHTS)
+"""The parts that an optimiser makes of right gradients."""
+
+LEAST_TOLERANCE: Final = 1e-9
+"""Within which a known mistake fits, at least: candidates are tried in another arithmetic than the engine's."""
 
 
 @dataclass(frozen=True)
@@ -232,10 +237,17 @@ def _explained(
 ) -> TrainingFinding:
     """Add which known mistake fits, and by what a wrong loss was divided."""
     tolerance = max(floor, LEAST_TOLERANCE)
-    fits = fitting_conventions(model, (rows,), tolerance)
+    candidates = _candidates(finding.part, forward=len(rows.steps) == 1)
+    of_optimizer = finding.part in AFTER_GRADIENTS
+    # The loss alone costs least, and most candidates fail there.
+    cheap = replace(rows, steps=(*rows.steps[:-1], ShownStep(shown.batch, shown.loss)))
+    evidence = (cheap, rows) if finding.part is Part.LOSS else (rows,)
+    fits = fitting_conventions(model, evidence, tolerance, candidates=candidates, together=of_optimizer)
     normalizers: tuple[Normalizer, ...] = ()
-    if finding.part is Part.LOSS and shown.loss is not None and len(rows.steps) == 1:
-        ways = loss_normalizer(*_with_weights(model, rows), shown.loss)
+    training = ReferenceTraining(model, rows.settings, rows.start, FAST)
+    of_one_head = len(rows.steps) == 1 and training.heads == 1
+    if finding.part is Part.LOSS and shown.loss is not None and of_one_head:
+        ways = loss_normalizer(*token_losses(training.model, shown.batch), shown.loss)
         normalizers = tuple(way for way in ways if way.difference <= tolerance * max(1.0, abs(present)))
     return TrainingFinding(
         finding.step,
@@ -249,9 +261,21 @@ def _explained(
     )
 
 
-def _with_weights(model: DecoderStack, rows: StepRows) -> tuple[Array, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    training = ReferenceTraining(model, rows.settings, rows.start, FAST)
-    return token_losses(training.model, rows.steps[0].batch)
+def _candidates(part: Part, *, forward: bool) -> tuple[Fault, ...]:
+    """Return the mistakes that can be the first to show in a part; `forward` where the forward pass may be wrong."""
+    if part is Part.ORDER:
+        return ()
+    training = [fault for fault in FAULTS if Place.TRAINING in fault.places]
+    optimizer = [fault for fault in training if fault.family in ("adamw", "clip")]
+    if part in AFTER_GRADIENTS:
+        return tuple(optimizer)
+    others = [fault for fault in training if fault not in optimizer]
+    if part is Part.GRADIENT:
+        return tuple(others)
+    if not forward:
+        # The loss of the first step was right.
+        return tuple(training)
+    return (*(fault for fault in others if fault.family == "loss"), *faults_at(Place.BATCH))
 
 
 def _implied(moment: Array, before: Array | None, beta: float) -> Array:
