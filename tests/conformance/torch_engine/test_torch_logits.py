@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cai_conformance.backends.decoder.stages import record_stages
+from cai_conformance.engines.protocol import Piece
 from cai_reference.arithmetic import FAST, Array
 from support_foreign_engines import DECODERS, case, distance, distances, drawn, given, observed
 
@@ -86,10 +87,20 @@ class TestStages:
             own = value[..., 9:, 9:] if name.endswith(".weights") else value[..., 9:, :]
             assert distance(found[name], own) <= CLOSE, name
 
+    def test_the_padding_of_a_batch_is_not_shown(self, engine: TorchEngine, folder: Folder) -> None:
+        """A short piece beside a long one shows what it shows alone."""
+        engine.load(folder("cai.grouped-hybrid"))
+        short = drawn(5, 6)
+        alone = observed(engine, short).stages
+        pieces = [Piece(1, 0, short, (4,)), Piece(2, 0, drawn(12, 7), (11,))]
+        beside = engine.evaluate(pieces, observe=True)[0].stages
+        assert {name: value.shape for name, value in alone.items()} == {
+            name: value.shape for name, value in beside.items()
+        }
+        assert max(distance(beside[name], value) for name, value in alone.items()) <= CLOSE
+
     def test_nothing_is_shown_unless_asked_for(self, engine: TorchEngine, folder: Folder) -> None:
         """Logits alone."""
-        from cai_conformance.engines.protocol import Piece
-
         engine.load(folder("llama.dense"))
         (found,) = engine.evaluate([Piece(0, 0, (0, 5, 9), (0, 2))])
         assert ({}, (1, 2, 320)) == (found.stages, found.logits.shape)

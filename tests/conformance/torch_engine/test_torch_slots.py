@@ -46,17 +46,19 @@ class TestCaches:
 
     @pytest.mark.parametrize("suite", MIXERS)
     def test_a_ragged_batch_is_each_piece_alone(self, engine: TorchEngine, folder: Folder, suite: str) -> None:
-        """Of other lengths, on other pasts, from other positions, at once."""
+        """Of other lengths, on other pasts, from other positions, at once; and what follows is what would follow."""
         engine.load(folder(suite))
         pasts = {0: (drawn(21, 1), 0), 1: ((), 7), 2: (drawn(3, 2), 3000), 5: (drawn(11, 3), 0)}
         news = {0: (17,), 1: drawn(13, 4), 2: (8, 9), 5: drawn(6, 5)}
         alone: dict[int, Array] = {}
+        later: dict[int, Array] = {}
         for slot, (ids, start) in pasts.items():
             if ids:
                 fed_afresh(engine, ids, start, slot=9)
             else:
                 engine.clear(9)
             alone[slot] = feed(engine, news[slot], start + len(ids), slot=9)
+            later[slot] = feed(engine, (44,), start + len(ids) + len(news[slot]), slot=9)
         for slot, (ids, start) in pasts.items():
             if ids:
                 feed(engine, ids, start, slot)
@@ -66,6 +68,9 @@ class TestCaches:
         ]
         for piece, found in zip(pieces, engine.evaluate(pieces), strict=True):
             assert distance(found.logits, alone[piece.slot]) <= CLOSE, piece.slot
+        for piece in pieces:
+            end = piece.position + len(piece.tokens)
+            assert distance(feed(engine, (44,), end, piece.slot), later[piece.slot]) <= CLOSE, piece.slot
 
     def test_a_cleared_slot_is_new(self, engine: TorchEngine, folder: Folder) -> None:
         """Whatever it held, and wherever the next sequence starts."""
