@@ -9,8 +9,9 @@ from cai_conformance.faults.caches import CACHES
 from cai_conformance.faults.choosing import CHOOSING
 from cai_conformance.faults.errors import UnknownFault
 from cai_conformance.faults.fault import Fault, Place
-from cai_conformance.faults.forward import FEEDING, NORMS, WIRING
+from cai_conformance.faults.forward import FEEDING, WIRING
 from cai_conformance.faults.losing import LOSING
+from cai_conformance.faults.norms import NORMS
 from cai_conformance.faults.optimizing import OPTIMIZING
 from cai_conformance.faults.rotary import ROTARY
 from cai_conformance.faults.windows import WINDOWS

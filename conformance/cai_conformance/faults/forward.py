@@ -1,11 +1,10 @@
-"""Faults of the rest of a forward pass: embedding, norms, gates, wiring, groups, head, recurrence."""
+"""Faults of the rest of a forward pass: embedding, gates, wiring, groups, head, recurrence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,10 +19,8 @@ from cai_reference.autograd import (
     channels,
     elementwise,
     matmul,
-    mean_over,
     multiply,
     permute_channels,
-    reshape,
     scale,
     sigmoid,
     silu,
@@ -33,68 +30,13 @@ from cai_reference.autograd import (
 from cai_reference.decoding import layer_states
 from cai_reference.decoding.layer_states import LayerState
 from cai_reference.decoding.session import Session
-from cai_reference.layers import diagonal_ssm, embedding, projection, rms_norm
-from cai_reference.layers.dyt import DynamicTanh
+from cai_reference.layers import diagonal_ssm, embedding, projection
 from cai_reference.layers.feed_forward import FeedForward
 from cai_reference.layers.gated_feed_forward import GatedFeedForward
 from cai_reference.layers.observation import Observe, ignore
 from cai_reference.layers.projection import GroupedLinear
-from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.models.block import Block, Norm, TokenLayer
 from cai_reference.models.head import VocabularyHead
-
-
-def _epsilon(planting: Planting, used: float) -> None:
-    right = rms_norm.rms_norm
-
-    def wrong(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: InverseForm) -> Variable:
-        return right(tape, x, gain, used, form)
-
-    planting.function(right, wrong)
-
-
-def _epsilon_outside(planting: Planting) -> None:
-    """Divide by √m + ε instead of √(m + ε)."""
-
-    def wrong(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: InverseForm) -> Variable:
-        axis = len(x.shape) - 1
-        means = reshape(tape, mean_over(tape, multiply(tape, x, x), axis), (*x.shape[:-1], 1))
-        root = np.sqrt(means.value)
-        inverse = 1.0 / (root + epsilon)
-
-        def pullback(adjoint: Array) -> tuple[Array]:
-            return (adjoint * (-0.5 * inverse * inverse / root),)
-
-        return multiply(tape, multiply(tape, x, tape.record("inverse", inverse, (means,), pullback)), gain)
-
-    planting.function(rms_norm.rms_norm, wrong)
-
-
-def _gain_plus_one(planting: Planting) -> None:
-    right = rms_norm.rms_norm
-
-    def wrong(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: InverseForm) -> Variable:
-        return right(tape, x, add(tape, gain, tape.constant(np.ones(1))), epsilon, form)
-
-    planting.function(right, wrong)
-
-
-def _centred(planting: Planting) -> None:
-    """Subtract the mean, as LayerNorm does."""
-    right = rms_norm.rms_norm
-
-    def wrong(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: InverseForm) -> Variable:
-        means = reshape(tape, mean_over(tape, x, len(x.shape) - 1), (*x.shape[:-1], 1))
-        return right(tape, add(tape, x, scale(tape, means, -1.0)), gain, epsilon, form)
-
-    planting.function(right, wrong)
-
-
-def _alpha_ignored(planting: Planting) -> None:
-    def wrong(norm: DynamicTanh, tape: Tape, x: Variable) -> Variable:
-        return add(tape, multiply(tape, norm.gamma, tanh(tape, x)), norm.beta)
-
-    planting.method(DynamicTanh, "__call__", wrong)
 
 
 def _halves_exchanged(planting: Planting) -> None:
@@ -245,57 +187,6 @@ def _euler(planting: Planting) -> None:
     planting.name(diagonal_ssm, "logistic", wrong)
     planting.name(layer_states, "sigmoid", of)
 
-
-NORMS: Final = (
-    Fault(
-        "norm.eps-outside",
-        "epsilon outside the root",
-        "The norm divides by √mean + ε. Only rows with small values show it.",
-        "allenai/OLMo#281; mosaicml/llm-foundry#372",
-        FORWARD,
-        _epsilon_outside,
-        "place of epsilon",
-    ),
-    *(
-        Fault(
-            f"norm.eps-{exponent}",
-            f"epsilon {exponent} in the norms",
-            "A usual epsilon is used instead of the one that the model states.",
-            "stanford-cs336/assignment1-basics#93",
-            FORWARD,
-            partial(_epsilon, used=float(exponent)),
-            "norm epsilon",
-        )
-        for exponent in ("1e-5", "1e-6", "1e-8")
-    ),
-    Fault(
-        "norm.gain-plus-one",
-        "gain counted from 1",
-        "The norm multiplies by 1 + gain, as some families of models do.",
-        "",
-        FORWARD,
-        _gain_plus_one,
-        "norm gain",
-    ),
-    Fault(
-        "norm.mean-subtracted",
-        "mean subtracted before the norm",
-        "LayerNorm is used where the model has RMSNorm.",
-        "",
-        FORWARD,
-        _centred,
-        "norm kind",
-    ),
-    Fault(
-        "norm.alpha-ignored",
-        "dynamic tanh without its α",
-        "tanh(x) is taken instead of tanh(α·x); a fresh model, whose α is 1, hides it.",
-        "",
-        FORWARD,
-        _alpha_ignored,
-        "norm alpha",
-    ),
-)
 
 FEEDING: Final = (
     Fault(

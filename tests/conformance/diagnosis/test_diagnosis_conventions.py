@@ -193,6 +193,7 @@ class TestWhatFits:
         assert fitting_conventions(model, [BatchRows(IDS, 0, (15,), logits_of(shown)[:, 15:])], 1e-9) == ()
         assert fitting_conventions(model, [], 1e-9) == ()
 
+    @pytest.mark.exhaustive
     def test_numbers_that_no_mistake_gives_are_not_explained(self) -> None:
         """Random ones."""
         model = model_of("llama.gqa-window")

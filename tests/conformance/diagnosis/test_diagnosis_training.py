@@ -113,6 +113,7 @@ class TestSteps:
         after = [parameter.value for parameter in model_of(SUITE).parameters]
         assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
+    @pytest.mark.exhaustive
     def test_losses_alone_are_compared_where_nothing_else_is_shown(self) -> None:
         """The step before is then the reference's own, and what was planted shows one step later."""
         losses = [ShownStep(each.batch, each.loss) for each in shown("clip.none")]
