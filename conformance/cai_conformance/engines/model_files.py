@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from cai_reference.models.decoder import Decoder
 from cai_reference.models.decoder_configuration import DecoderConfiguration
 from cai_reference.models.llama import Llama
 from cai_reference.models.llama_configuration import LlamaConfiguration
-from cai_reference.models.stack import DecoderStack
+from cai_reference.models.stack import DecoderStack, Sizes
 from cai_reference.splitmix import SplitMix64
 
 CONTEXT: Final = 48
@@ -95,9 +95,16 @@ def _conventions(model: DecoderStack) -> Mapping[str, str]:
     for phase in DECODE_PHASES:
         sizes = phase.golden_sizes
         built = phase.initialized(sizes, model.configuration.vocabulary, SplitMix64(0))
-        if built.configuration == model.configuration:
+        if _spelt_out(built.configuration) == _spelt_out(model.configuration):
             return dict(phase.conventions(sizes))
     return {}
+
+
+def _spelt_out(sizes: Sizes) -> Sizes:
+    """Return a configuration with what it leaves to its defaults written out."""
+    if isinstance(sizes, LlamaConfiguration):
+        return replace(sizes, key_value_heads=sizes.groups, head_width=sizes.features)
+    return sizes
 
 
 def _hugging_face(settings: Mapping[str, Any]) -> LlamaConfiguration:

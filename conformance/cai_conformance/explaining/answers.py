@@ -59,8 +59,15 @@ def explain_answers(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosis:
         f"fits: {fault.title} ({fault.slug}): gives the backend's answers, {cases} wrong ones among {len(known)}"
         for fault in fits
     )
+    token = next((found for verdict in failed for found in verdict.differences if found.field == "ids"), None)
+    known_token = token is not None and token.index is not None and token.expected.isdecimal()
     return Diagnosis(
         lines,
+        stage=f"choice of tokens in {token.record}" if token is not None else "",
+        index=(token.index,) if token is not None and token.index is not None else (),
+        expected=float(token.expected) if token is not None and known_token else None,
+        found=float(token.found) if token is not None and known_token and token.found.isdecimal() else None,
+        origin="added" if token is not None else "",
         conventions=tuple(fault.slug for fault in fits),
         titles=tuple(fault.title for fault in fits),
     )

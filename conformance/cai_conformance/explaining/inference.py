@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from cai_conformance.backends.decoder.stages import staged_ids
 from cai_conformance.diagnosis import (
     BatchRows,
     Diagnosis,
+    SessionRows,
     StageFindings,
     fitting_conventions,
+    measured,
     session_findings,
     stage_findings,
 )
 from cai_conformance.diagnosis.conventions import Fit
-from cai_conformance.diagnosis.diagnosis import diagnosis_of_stages
+from cai_conformance.diagnosis.diagnosis import MOST_LINES, diagnosis_of_stages
 from cai_conformance.engines.description import Feature
-from cai_conformance.engines.stage_records import staged_ids
-from cai_conformance.explaining.shown import Shown, cached_stages, shown_rows, shown_stages
+from cai_conformance.explaining.cuts import cuts_line
+from cai_conformance.explaining.shown import Shown, cached_stages, held_ids, shown_rows, shown_stages
 from cai_conformance.explaining.tolerances import floor_of, relative_floor
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.measuring.floor import NoiseFloor
 from cai_conformance.verdicts import Verdict
 from cai_reference.arithmetic import FAST, STRICT
+from cai_reference.autograd import Tape
 from cai_reference.models.stack import DecoderStack
 
 
@@ -46,8 +51,14 @@ def explain_inference(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosi
         return Diagnosis()
     fits = _fits(model, shown, wrong, tolerance)
     whole = any(isinstance(each.rows, BatchRows) for each in wrong)
-    findings = _whole_pass(evidence, model, floor) if whole else _second_call(evidence, model, floor)
-    return diagnosis_of_stages(findings, fits, _heading(shown, wrong))
+    findings = _whole_pass(evidence, model, floor) if whole else _last_call(evidence, wrong[0], model, floor)
+    heading = _heading(shown, wrong)
+    if not whole and evidence.opened is not None:
+        ids = staged_ids(evidence.question.vectors.cases)
+        cuts = cuts_line(evidence.opened, model, ids, tolerance)
+        heading = "; ".join(part for part in (heading, cuts) if part)
+    diagnosis = diagnosis_of_stages(findings, fits, heading)
+    return diagnosis if diagnosis.stage else _with_row(diagnosis, wrong[0], model, tolerance, floor.precision)
 
 
 def _fits(model: DecoderStack, shown: Sequence[Shown], wrong: Sequence[Shown], tolerance: float) -> tuple[Fit, ...]:
@@ -71,12 +82,38 @@ def _whole_pass(evidence: Evidence, model: DecoderStack, floor: NoiseFloor) -> S
     return stage_findings(model, ids, 0, stages, STRICT, relative_floor(floor), floor.precision)
 
 
-def _second_call(evidence: Evidence, model: DecoderStack, floor: NoiseFloor) -> StageFindings | None:
-    opened = evidence.opened
-    if opened is None or Feature.OBSERVE not in opened.description.features:
+def _last_call(evidence: Evidence, wrong: Shown, model: DecoderStack, floor: NoiseFloor) -> StageFindings | None:
+    opened, rows = evidence.opened, wrong.rows
+    if opened is None or Feature.OBSERVE not in opened.description.features or not isinstance(rows, SessionRows):
         return None
-    ids = staged_ids(evidence.question.vectors.cases)
-    whole, cached = cached_stages(opened, ids, len(ids) // 2)
+    whole, cached = cached_stages(opened, rows)
     if not whole or not cached:
         return None
-    return session_findings(model, ids, 0, whole, cached, STRICT, relative_floor(floor), floor.precision)
+    ids = held_ids(rows)
+    return session_findings(model, ids, rows.start, whole, cached, STRICT, relative_floor(floor), floor.precision)
+
+
+def _with_row(diagnosis: Diagnosis, wrong: Shown, model: DecoderStack, tolerance: float, precision: str) -> Diagnosis:
+    """Name the first logit that differs, where no stage was shown; behind right whole passes a session added it."""
+    ids = wrong.rows.ids if isinstance(wrong.rows, BatchRows) else held_ids(wrong.rows)
+    heads = model.forward(Tape(FAST, recording=False), ids, batch=1, start=wrong.rows.start)
+    right = np.stack([head.value[0] for head in heads])
+    places = (
+        wrong.rows.wanted if isinstance(wrong.rows, BatchRows) else range(len(ids) - wrong.rows.rows.shape[1], len(ids))
+    )
+    apart = measured(right[:, list(places)], wrong.rows.rows, tolerance, precision)
+    if apart.agrees:
+        return diagnosis
+    head, row, logit = apart.index
+    place = int(list(places)[row])
+    line = f"first logit that differs in {wrong.words}: head {head}, token {place}, id {logit}: {apart}"
+    return replace(
+        diagnosis,
+        lines=(line, *diagnosis.lines)[:MOST_LINES],
+        stage=f"logits.{head}",
+        index=(place, logit),
+        expected=apart.expected,
+        found=apart.found,
+        ulp=apart.narrow_ulp,
+        origin="" if isinstance(wrong.rows, BatchRows) else "added",
+    )

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from cai_conformance.backends.asking import ask
+from cai_conformance.backends.decoder.stages import staged_ids
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.diagnosis import BatchRows, Begin, Cut, Feed, SessionRows
 from cai_conformance.diagnosis.evidence import Call
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.path import EngineSession, full_logits
-from cai_conformance.engines.stage_records import staged_ids
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.trace.parser import parse
 from cai_conformance.vectors import VectorCase
@@ -77,17 +77,45 @@ def shown_stages(evidence: Evidence) -> dict[str, Array]:
     return stages
 
 
-def cached_stages(opened: OpenedModel, ids: tuple[int, ...], first: int) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return the stages of a whole pass, and of a call for the tokens behind the first ones.
+def cached_stages(opened: OpenedModel, rows: SessionRows) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the stages of a whole pass over what a session holds in the end, and of its last call.
 
     Raises:
-        EngineError: the engine failed.
+        EngineError: the engine refuses, or failed.
     """
     opened.load()
-    whole = EngineSession(opened.engine).observed(ids).stages
-    session = EngineSession(opened.engine)
-    session.feed(ids[:first])
-    return dict(whole), dict(session.observed(ids[first:]).stages)
+    *before, last = rows.calls
+    assert isinstance(last, Feed)
+    whole = EngineSession(opened.engine, start=rows.start).observed(held_ids(rows)).stages
+    session = EngineSession(opened.engine, start=rows.start)
+    for call in before:
+        session = _made(opened, session, call, rows.start)
+    return dict(whole), dict(session.observed(last.ids).stages)
+
+
+def held_ids(rows: SessionRows) -> tuple[int, ...]:
+    """Return what a session holds after all of its calls."""
+    held: tuple[int, ...] = ()
+    for call in rows.calls:
+        match call:
+            case Feed(ids):
+                held += ids
+            case Cut(length):
+                held = held[:length]
+            case Begin():
+                held = ()
+    return held
+
+
+def _made(opened: OpenedModel, session: EngineSession, call: Call, start: int) -> EngineSession:
+    match call:
+        case Feed(ids):
+            session.feed(ids)
+        case Cut(length):
+            session.truncate(length)
+        case Begin():
+            return EngineSession(opened.engine, start=start)
+    return session
 
 
 def _of_engine(opened: OpenedModel, ids: tuple[int, ...]) -> Iterator[Shown]:
@@ -113,20 +141,15 @@ def _of_engine(opened: OpenedModel, ids: tuple[int, ...]) -> Iterator[Shown]:
 
 
 def _played(opened: OpenedModel, calls: tuple[Call, ...], start: int) -> Array | None:
+    *before, last = calls
+    assert isinstance(last, Feed)
     session = EngineSession(opened.engine, start=start)
-    logits: list[Array] = []
     try:
-        for call in calls:
-            match call:
-                case Feed(ids):
-                    logits = session.feed(ids)
-                case Cut(length):
-                    session.truncate(length)
-                case Begin():
-                    session = EngineSession(opened.engine, start=start)
+        for call in before:
+            session = _made(opened, session, call, start)
+        return np.stack(session.feed(last.ids))
     except Refused:
         return None
-    return np.stack(logits)
 
 
 def _of_answer(case: VectorCase, evidence: Evidence) -> Shown | None:

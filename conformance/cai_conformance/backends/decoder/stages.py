@@ -7,13 +7,20 @@ that a port can print the same places without printing everything.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from cai_conformance.trace.formatting import format_bits_list, format_integers, format_real, format_reals
+from cai_conformance.trace.records import Record
+from cai_conformance.vectors import VectorCase
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.models.stack import DecoderStack
 from cai_reference.splitmix import SplitMix64, below
+
+STAGED_CASE: Final = "fwd.oracle.last"
+"""The case whose tokens are run."""
 
 PROBED = 8
 PROBED_IN_LAST_ROW = 4
@@ -61,3 +68,32 @@ def drawn_places(index: int, size: int, row: int) -> tuple[int, ...]:
         while len(chosen) < min(wanted, size if first == 0 else count):
             chosen.add(first + below(generator, count))
     return tuple(sorted(chosen))
+
+
+def staged_ids(cases: Sequence[VectorCase]) -> tuple[int, ...]:
+    """Return the tokens of the pass whose stages are shown."""
+    case = next(case for case in cases if case.identifier == STAGED_CASE)
+    ids = case.input["ids"]
+    assert isinstance(ids, list)
+    return tuple(int(str(token)) for token in ids)
+
+
+def records_of(stages: Mapping[str, Array]) -> list[Record]:
+    """Return one STAGE record a stage, with every value, in order."""
+    return [_whole_record(index, name, value) for index, (name, value) in enumerate(stages.items())]
+
+
+def _whole_record(index: int, name: str, value: Array) -> Record:
+    flat = value.ravel().tolist()
+    return Record(
+        "STAGE",
+        (
+            ("index", str(index)),
+            ("name", name),
+            ("shape", format_integers(value.shape)),
+            ("at", format_integers(range(len(flat)))),
+            ("values", format_reals(flat)),
+            ("bits", format_bits_list(flat)),
+            ("norm", format_real(math.sqrt(math.fsum(one * one for one in flat)) if flat else 0.0)),
+        ),
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from cai_conformance.backends.decoder.stages import staged_ids
 from cai_conformance.engines.opened import OpenedModel
-from cai_conformance.engines.stage_records import staged_ids
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_reference.splitmix import SplitMix64, below
