@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.protocol import Backend
+from cai_conformance.engines.errors import Refused
 from cai_conformance.errors import BackendError, FixtureError
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.judges.finding import Finding
@@ -59,6 +60,8 @@ class Judging:
                 if wanted:
                     evidence.start(needs_replay=any(check.needs_replay for check in wanted))
             for suite, evidence in pending:
+                if not any(map(self._selected, suite.check_ids())):
+                    continue
                 settled = _settled(evidence)
                 verdicts: list[Verdict] = []
                 self._judged.append((settled, verdicts))
@@ -127,7 +130,7 @@ def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]
         return _for_each_case(check, Outcome.SKIPPED, reason)
     try:
         return _each_case(check, check.judge(evidence))
-    except NotOffered as error:
+    except (NotOffered, Refused) as error:
         return _for_each_case(check, Outcome.SKIPPED, str(error))
     except TraceFault as error:
         # Another trace than the main one, such as the edges, does not keep the grammar.

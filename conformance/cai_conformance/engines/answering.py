@@ -101,7 +101,7 @@ def _session_logits(given: Input, opened: OpenedModel) -> Answer:
 
 def _generate(given: Input, opened: OpenedModel) -> Answer | None:
     if given["tied"]:
-        if given["arm"] not in opened.description.arms:
+        if given["arm"] not in opened.description.arms or generating(opened.engine) is None:
             return None
         opened.paired()
     else:

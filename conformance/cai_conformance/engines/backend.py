@@ -10,7 +10,7 @@ from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.engines.answering import answer_case
 from cai_conformance.engines.errors import EngineBroken, EngineError
 from cai_conformance.engines.given_model import GivenModel
-from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.opened import Holding, OpenedModel
 from cai_conformance.engines.protocol import Engine
 from cai_conformance.engines.stage_records import stage_records
 from cai_conformance.trace.formatting import format_trace
@@ -36,6 +36,7 @@ class EngineBackend:
         self._engine: Engine | None = None
         self._failure: EngineError | None = None
         self._opened: OpenedModel | None = None
+        self._holding = Holding()
         self._suite = ""
         # Answers and measurements may be asked for from two threads; an engine is one conversation.
         self._lock = RLock()
@@ -80,7 +81,7 @@ class EngineBackend:
             last = self._opened
             if last is None or self._suite != request.suite or last.given.weights != request.weights:
                 self._start_afresh_if_broken()
-                last = self._opened = OpenedModel(self.engine, given)
+                last = self._opened = OpenedModel(self.engine, given, self._holding)
                 self._suite = request.suite
             return last
 

@@ -25,6 +25,13 @@ class _Variant:
 _PLAIN: Final = _Variant("plain", None, None)
 
 
+class Holding:
+    """Whose model an engine holds, where it serves one suite after the other."""
+
+    def __init__(self) -> None:
+        self.owner: OpenedModel | None = None
+
+
 class OpenedModel:
     """The given model of one suite, in an engine.
 
@@ -34,9 +41,17 @@ class OpenedModel:
         loaded: what the engine said about the folder that it loaded last.
     """
 
-    def __init__(self, engine: Engine, given: GivenModel) -> None:
+    def __init__(self, engine: Engine, given: GivenModel, holding: Holding | None = None) -> None:
+        """Load nothing yet.
+
+        Args:
+            engine: what is driven.
+            given: the model.
+            holding: shared by all models that one engine is asked about; of its own if None.
+        """
         self.engine, self.given = engine, given
         self.loaded = Loaded()
+        self._holding = Holding() if holding is None else holding
         self._wanted = _PLAIN
         self._holds: tuple[str, str | None] | None = None
 
@@ -81,8 +96,8 @@ class OpenedModel:
         self._holds = None
 
     def _load(self, variant: _Variant) -> Loaded:
-        if self._holds != (variant.name, variant.precision):
-            self._holds = None
+        if self._holding.owner is not self or self._holds != (variant.name, variant.precision):
+            self._holds, self._holding.owner = None, self
             with folder_of(self.given.files(variant.values)) as folder:
                 self.loaded = self.engine.load(folder, variant.precision)
             self._holds = (variant.name, variant.precision)

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
 
+from cai_conformance.backends.errors import one_line
 from cai_conformance.engines.description import Description, Feature, Precision
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.model_files import FolderModel, read_folder
@@ -71,8 +73,9 @@ class ReferenceEngine:
             raise self._refused(f"the format {precision}", "it computes in float64")
         try:
             self._folder = read_folder(folder)
-        except (OSError, ValueError, CaiReferenceError) as error:
-            raise self._refused("the folder", str(error)) from error
+        except (OSError, ValueError, TypeError, KeyError, SafetensorError, CaiReferenceError) as error:
+            # Settings and names of tensors are foreign; a missing one says no more than its name.
+            raise self._refused("the folder", one_line(error)) from error
         self._slots, self._training = {}, None
         return Loaded(self._folder.conventions, self._folder.model.configuration.context)
 
@@ -86,12 +89,14 @@ class ReferenceEngine:
         marks = {slot: held.session.snapshot() for slot, held in before.items() if held is not None}
         try:
             return tuple(self._evaluated(piece, observe=observe) for piece in pieces)
-        except CaiReferenceError as error:
+        except (CaiReferenceError, Refused) as error:
             for slot, held in before.items():
                 if held is None:
                     self._slots.pop(slot, None)
                 else:
                     held.session.restore(marks[slot])
+            if isinstance(error, Refused):
+                raise
             raise self._refused("a call", str(error)) from error
 
     def clear(self, slot: int) -> None:
@@ -198,6 +203,8 @@ class ReferenceEngine:
         self._folder, self._slots, self._training = None, {}, None
 
     def _evaluated(self, piece: Piece, *, observe: bool) -> Evaluated:
+        if any(not 0 <= place < len(piece.tokens) for place in piece.wanted):
+            raise self._refused("a piece", f"rows {list(piece.wanted)} of {len(piece.tokens)} tokens are wanted")
         held = self._slots.get(piece.slot)
         if held is None:
             held = self._slots[piece.slot] = _Slot(self._session(piece.position), piece.position)

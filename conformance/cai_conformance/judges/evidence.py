@@ -18,6 +18,7 @@ from cai_conformance.backends.protocol import Backend, TraceRequest
 from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.engines.given_model import GivenModel
 from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.errors import ConformanceError
 from cai_conformance.measuring.floor import NoiseFloor, estimated_floor, measured_floor
 from cai_conformance.measuring.policy import AUTO, Policy
 from cai_conformance.trace.compare import compare
@@ -75,6 +76,7 @@ class Evidence:
         self._main: Future[bytes] | None = None
         self._replay: Future[bytes] | None = None
         self._shared: dict[str, object] = {}
+        self._failures: dict[str, ConformanceError] = {}
 
     def start(self, *, needs_replay: bool) -> None:
         """Begin runs in the background, where there is an executor for them.
@@ -94,7 +96,7 @@ class Evidence:
         """The bytes of the main trace."""
         if self._main is not None:
             return self._main.result()
-        return ask(self.backend, self.question.request)
+        return self._once("main", lambda: ask(self.backend, self.question.request))
 
     def settle(self) -> None:
         """Ask for the main trace, so that a backend that refuses or fails says so; a file of one is not read for it.
@@ -130,14 +132,14 @@ class Evidence:
             return self.main
         request = replace(self.question.request, profile="edges")
         stored = self._stored(request)
-        return self._parsed(ask(self.backend, request)) if stored is None else stored
+        return self._once("edges", lambda: self._parsed(ask(self.backend, request))) if stored is None else stored
 
     @cached_property
     def replay(self) -> bytes:
         """The bytes of a second run."""
         if self._replay is not None:
             return self._replay.result()
-        return ask_again(self.backend, self.question.request)
+        return self._once("replay", lambda: ask_again(self.backend, self.question.request))
 
     @cached_property
     def opened(self) -> OpenedModel | None:
@@ -147,7 +149,7 @@ class Evidence:
             EngineError: it cannot be started.
         """
         opens = getattr(self.backend, "opened", None)
-        found = opens(self.question.request) if callable(opens) else None
+        found = self._once("opened", lambda: opens(self.question.request)) if callable(opens) else None
         return found if isinstance(found, OpenedModel) else None
 
     @cached_property
@@ -157,12 +159,8 @@ class Evidence:
         Raises:
             EngineError: the engine failed.
         """
-        given, cases = self.question.given, self.question.vectors.cases
-        if given is None:
-            return None
-        if self.opened is not None:
-            return measured_floor(self.opened, cases)
-        return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
+        given = self.question.given
+        return None if given is None else self._once("floor", lambda: self._floor_of(given))
 
     @property
     def opened_before(self) -> OpenedModel | None:
@@ -177,10 +175,26 @@ class Evidence:
         return found if isinstance(found, NoiseFloor) else None
 
     def remembered(self, name: str, compute: Callable[[], Value]) -> Value:
-        """Return what several judges share, computed by the first of them; an error is not kept."""
+        """Return what several judges share, computed by the first of them, or raise the error that it met."""
         if name not in self._shared:
-            self._shared[name] = compute()
+            self._shared[name] = self._once(name, compute)
         return cast("Value", self._shared[name])
+
+    def _once(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return an answer, or raise the error that there was: what failed may have taken long to fail."""
+        if name in self._failures:
+            raise self._failures[name].with_traceback(None)
+        try:
+            return compute()
+        except ConformanceError as error:
+            self._failures[name] = error
+            raise
+
+    def _floor_of(self, given: GivenModel) -> NoiseFloor:
+        cases = self.question.vectors.cases
+        if self.opened is not None:
+            return measured_floor(self.opened, cases)
+        return estimated_floor(given, cases, precision_of(self.edges.envelope.arithmetic))
 
     def _parsed(self, data: bytes) -> Trace:
         return parse(data, self._grammar_of)

@@ -3,7 +3,7 @@
 At the first token that differs, the reference says by how much it preferred its own. If that is no more than what the
 backend's rounding explains, it is a near tie: generation is taken up again behind the reference's token, and the rest
 is judged as well. If it is more, it is a fault. An exact tie is no matter of rounding: there the lower id is right,
-unless the backend's own two logits differ.
+unless the backend's own two logits differ, by no more than rounding explains.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cai_conformance.engines.answering import generated
+from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.path import full_logits
 from cai_conformance.judges.evidence import Evidence
@@ -72,7 +73,7 @@ def judge_tokens(case: VectorCase, answer: Record, evidence: Evidence, floor: No
             lengths = f"{len(right) - done} items", f"{len(found)} items"
             shape = Difference(Problem.SHAPE, answer.label, "ids", None, *lengths)
             return Finding.failed(f"{shape}. Typical cause: {case.sees}", (shape,), case=case.case)
-        rounded = gap.near or (gap.gap == 0.0 and _own_logits_differ(evidence.opened, case, right[: gap.index], gap))
+        rounded = gap.near or (gap.gap == 0.0 and _rounded_apart(evidence.opened, case, right[: gap.index], gap))
         if not rounded:
             return _fault(case, answer, gap)
         ties.append(gap)
@@ -122,26 +123,34 @@ def _row(model: DecoderStack, ids: list[int]) -> Array:
     return row
 
 
-def _own_logits_differ(opened: OpenedModel | None, case: VectorCase, made: list[int], gap: TokenGap) -> bool:
-    """Tell whether an exact tie of the reference is none in the engine, whose two logits differ in a bit."""
+def _rounded_apart(opened: OpenedModel | None, case: VectorCase, made: list[int], gap: TokenGap) -> bool:
+    """Tell whether an exact tie of the reference is none in the engine, whose two logits differ by rounding."""
     if opened is None:
         return False
-    if case.input["tied"]:
-        opened.paired()
-    else:
-        opened.load()
-    row = full_logits(opened.engine, [*_prompt(case), *made])[0, -1]
-    return bool(row[gap.right] != row[gap.found])
+    try:
+        if case.input["tied"]:
+            opened.paired()
+        else:
+            opened.load()
+        row = full_logits(opened.engine, [*_prompt(case), *made])[0, -1]
+    except Refused:
+        # What it does not show excuses nothing.
+        return False
+    return 0.0 < abs(float(row[gap.right] - row[gap.found])) <= gap.allowed
 
 
 def _again(
     opened: OpenedModel, case: VectorCase, prompt: tuple[int, ...], count: int, *, tied: bool
 ) -> tuple[int, ...] | None:
-    if tied:
-        opened.paired()
-    else:
-        opened.load()
-    return generated(opened, str(case.input["arm"]), prompt, count)
+    try:
+        if tied:
+            opened.paired()
+        else:
+            opened.load()
+        return generated(opened, str(case.input["arm"]), prompt, count)
+    except Refused:
+        # The tokens up to here are judged all the same.
+        return None
 
 
 def _fault(case: VectorCase, answer: Record, gap: TokenGap) -> Finding:

@@ -39,14 +39,15 @@ def vector_check(check: str) -> Callable[[Evidence], tuple[Finding, ...]]:
 
 def _judge_case(case: VectorCase, evidence: Evidence) -> Finding:
     arithmetic = evidence.edges.envelope.arithmetic
-    exact = evidence.question.policy.is_exact(bitwise=arithmetic == EXACT_ARITHMETIC)
+    bitwise = arithmetic == EXACT_ARITHMETIC
+    exact = evidence.question.policy.is_exact(bitwise=bitwise)
     answer = evidence.edges.find("SAMPLE", case=case.identifier)
     if answer is None:
         return Finding.skipped("the backend gave no answer to this case", case=case.case)
     measured = None if exact else _measured(case, answer, evidence)
     if measured is not None:
         return measured
-    if case.exact and not exact:
+    if case.exact and not (exact or bitwise):
         reason = f"the answer's bits are those of {EXACT_ARITHMETIC}; the backend ran in {arithmetic}"
         return Finding.skipped(reason, case=case.case)
     difference = _difference(case, answer)

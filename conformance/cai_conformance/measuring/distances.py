@@ -45,11 +45,13 @@ def unit_in_last_place(value: float, precision: str) -> float:
 
 
 def distance_between(right: Array, found: Array, precision: str) -> RowDistance:
-    """Compare a row [vocabulary] with the right one."""
-    if not np.isfinite(found).all():
-        index = int(np.argmin(np.isfinite(found)))
-        return RowDistance(math.inf, math.inf, math.inf, False, index)
-    differences = np.abs(right - found)
+    """Compare a row [vocabulary] with the right one; a row with what is no number is infinitely far from any."""
+    for row in (found, right):
+        if not np.isfinite(row).all():
+            return RowDistance(math.inf, math.inf, math.inf, False, int(np.argmin(np.isfinite(row))))
+    # Two finite numbers may lie further apart than the largest one.
+    with np.errstate(over="ignore"):
+        differences = np.abs(right - found)
     index = int(np.argmax(differences))
     absolute = float(differences[index])
     unit = unit_in_last_place(float(np.max(np.abs(right))), precision)
@@ -58,9 +60,13 @@ def distance_between(right: Array, found: Array, precision: str) -> RowDistance:
 
 
 def _divergence(right: Array, found: Array) -> float:
-    logs = _log_softmax(right), _log_softmax(found)
-    # Rounding may leave the smallest divergences a little below zero.
-    return max(0.0, float(np.sum(np.exp(logs[0]) * (logs[0] - logs[1]))))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        logs = _log_softmax(right), _log_softmax(found)
+        weights = np.exp(logs[0])
+        # What has no weight adds nothing, even where its logarithm is infinite.
+        terms = np.where(weights > 0.0, weights * (logs[0] - logs[1]), 0.0)
+        # Rounding may leave the smallest divergences a little below zero.
+        return max(0.0, float(np.sum(terms)))
 
 
 def _log_softmax(row: Array) -> Array:

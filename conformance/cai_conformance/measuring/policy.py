@@ -55,7 +55,7 @@ class Policy:
         return self.kind is PolicyKind.EXACT or (self.kind is PolicyKind.AUTO and bitwise)
 
     def __str__(self) -> str:
-        return f"ulp:{self.ulps:g}" if self.kind is PolicyKind.ULP else self.kind.value
+        return f"ulp:{self.ulps!r}".removesuffix(".0") if self.kind is PolicyKind.ULP else self.kind.value
 
 
 AUTO: Final = Policy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,11 @@ LOSS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, WEIGHTS = "loss", "gradient", "firs
 REORDERED_SEEDS: Final = (7, 8)
 LEAST_FLOOR: Final = 2.0
 """No floor is below this: a handful of runs meets small sums, whose errors are few units, by chance only."""
+MOST_FLOOR: Final = 128.0
+"""No floor is above this: what moves with the order of rows or channels by more is a fault. Honest engines measured up
+to 39 units, and in bfloat16 up to 4."""
+MOST_PART: Final = 2.0**-4
+"""Nor above this part of the largest number, in formats with few bits."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +61,19 @@ def engine_parts(opened: OpenedModel, engine: TrainingEngine, probe: TrainingPro
     """
     opened.forget()
     opened.load()
-    engine.start_training(probe.settings_for(opened.given))
     parts: list[TrainingPart] = []
-    for step in range(len(probe.batches)):
-        batch = probe.batch(step)
-        gradients = engine.gradients(batch).gradients
-        loss = engine.train_step(batch)
-        state = engine.training_state()
-        tensors = (gradients, state.first_moments, state.second_moments, state.weights)
-        parts += _step(step + 1, loss, *(_checked(opened, each) for each in tensors))
-    opened.forget()
+    try:
+        engine.start_training(probe.settings_for(opened.given))
+        for step in range(len(probe.batches)):
+            batch = probe.batch(step)
+            gradients = engine.gradients(batch).gradients
+            loss = engine.train_step(batch)
+            state = engine.training_state()
+            tensors = (gradients, state.first_moments, state.second_moments, state.weights)
+            parts += _step(step + 1, loss, *(_checked(opened, each) for each in tensors))
+    finally:
+        # Whatever went wrong, the weights are no longer those that were loaded.
+        opened.forget()
     return tuple(parts)
 
 
@@ -91,8 +100,10 @@ def part_floors(
     if finer:
         with opened.changed("plain", None, max(finer, key=lambda name: MANTISSA_BITS[name])):
             runs.append(engine_parts(opened, engine, probe))
+    most = min(MOST_FLOOR, MOST_PART * 2.0 ** MANTISSA_BITS[precision])
     return tuple(
-        max(LEAST_FLOOR, *(_distance(part, run[place], precision) for run in runs)) for place, part in enumerate(base)
+        min(max(LEAST_FLOOR, *(_distance(part, run[place], precision) for run in runs)), most)
+        for place, part in enumerate(base)
     )
 
 
@@ -108,8 +119,12 @@ def rounding_units(part: TrainingPart, precision: str) -> Mapping[str, float]:
 
 
 def _distance(part: TrainingPart, other: TrainingPart, precision: str) -> float:
+    """Return the largest distance of two tensors; 0 where the engine gave what is no number, which fails by itself."""
     units = rounding_units(part, precision)
-    return max(float(np.max(np.abs(value - other.tensors[name]))) / units[name] for name, value in part.tensors.items())
+    distances = (
+        float(np.max(np.abs(value - other.tensors[name]))) / units[name] for name, value in part.tensors.items()
+    )
+    return max((distance for distance in distances if math.isfinite(distance)), default=0.0)
 
 
 def _step(

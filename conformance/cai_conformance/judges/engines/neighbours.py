@@ -20,6 +20,7 @@ from cai_conformance.judges.engines.driving import Judge, drawn_ids, driven, pro
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.measured_rows import allowed_ulps
+from cai_conformance.judges.vectors import EXACT_ARITHMETIC
 from cai_conformance.measuring.distances import distance_between
 from cai_reference.arithmetic import Array
 
@@ -89,8 +90,7 @@ def _shape(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
     worst, row = _worst(runs.alone, runs.beside, evidence)
     if worst == 0.0:
         return Finding.passed("alone and in a ragged batch of three, every logit has the same bits", case="shape")
-    floor = evidence.floor
-    allowed = 0.0 if floor is None else allowed_ulps(evidence.question.policy, floor.near)
+    allowed = _allowed(evidence, opened)
     text = f"in a ragged batch of three, row {row} moves by {worst:.3g} ULP at its largest logit"
     if worst > allowed:
         return Finding.failed(
@@ -108,12 +108,19 @@ def _content(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
         return Finding.passed("other neighbours of the same lengths change no bit", case="content")
     text = f"other tokens in the neighbours move row {row} by {worst:.3g} ULP at its largest logit"
     declared = opened.description.nondeterminism in (Nondeterminism.BATCH, Nondeterminism.RUN)
-    floor = evidence.floor
-    if declared and floor is not None and worst <= allowed_ulps(evidence.question.policy, floor.near):
+    if declared and worst <= _allowed(evidence, opened):
         return Finding.passed(f"{text}: rounding, as the engine declares", case="content")
     return Finding.failed(
         f"{text}, though the shape of the call is the same: sequences leak into each other", case="content"
     )
+
+
+def _allowed(evidence: Evidence, opened: OpenedModel) -> float:
+    """Return by how many units rounding may move a row: by none where bits are compared."""
+    floor, policy = evidence.floor, evidence.question.policy
+    if floor is None or policy.is_exact(bitwise=opened.description.arithmetic == EXACT_ARITHMETIC):
+        return 0.0
+    return allowed_ulps(policy, floor.near)
 
 
 def _worst(one: Array, other: Array, evidence: Evidence) -> tuple[float, int]:
