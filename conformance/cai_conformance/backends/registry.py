@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
@@ -122,6 +122,7 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
     The library is imported when the engine is first asked, but that it can be found is looked at now.
     """
     from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.engines.guarded import Starting
 
     if importlib.util.find_spec(library) is None:
         problem = f"{library} is not installed; pip install 'cai-conform[{library}]'"
@@ -135,7 +136,7 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
         wishes = [precision or PRECISIONS[0], *([device] if device else [])]
         return cast("Engine", getattr(importlib.import_module(module), name)(*wishes))
 
-    return EngineBackend(spec, opened)
+    return EngineBackend(spec, Starting(spec, None, opened))
 
 
 def open_engine(spec: str, arithmetic: str) -> Engine:
@@ -190,11 +191,13 @@ def _loaded(spec: str, point: EntryPoint) -> Backend:
     # Whatever a foreign module raises on import is the reason to report, and it must not end this program.
     except (Exception, SystemExit) as error:
         raise BackendNotImportable(spec, one_line(error)) from error
-    if name is None and callable(getattr(backend, "evaluate", None)):
+    if callable(getattr(backend, "evaluate", None)) and not callable(getattr(backend, "trace", None)):
         from cai_conformance.engines.backend import EngineBackend
+        from cai_conformance.engines.guarded import Starting
 
-        engine = cast("Engine", backend)
-        return EngineBackend(spec, lambda: engine)
+        engine, made = cast("Engine", backend), backend is not found
+        opened = Starting(spec, engine, cast("Callable[[], Engine]", found) if made else None)
+        return EngineBackend(spec, opened, again=made)
     if not isinstance(name, str):
         raise BackendNotImportable(spec, "it has no name, or one that is not a string")
     for method in ("trace", "replay"):

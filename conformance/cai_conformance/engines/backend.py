@@ -28,10 +28,12 @@ class EngineBackend:
     Args:
         name: what reports call it.
         open_engine: starts an engine.
+        again: whether it starts another one each time.
     """
 
-    def __init__(self, name: str, open_engine: Callable[[], Engine]) -> None:
+    def __init__(self, name: str, open_engine: Callable[[], Engine], *, again: bool = True) -> None:
         self.name = name
+        self._again = again
         self._open = open_engine
         self._engine: Engine | None = None
         self._failure: EngineError | None = None
@@ -112,8 +114,11 @@ class EngineBackend:
         """Answer again with a fresh engine.
 
         Raises:
-            NotOffered, EngineError: as `trace`.
+            NotOffered: as `trace`, or there is but one engine.
+            EngineError: as `trace`.
         """
+        if not self._again:
+            raise NotOffered(self.name, "a replay", "it is one object, and cannot be started again")
         fresh = EngineBackend(self.name, self._open)
         try:
             return fresh.trace(request)
