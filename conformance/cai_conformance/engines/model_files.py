@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,15 +88,18 @@ def _filled(model: DecoderStack, values: Tensors, layout: WeightsLayout = Weight
         raise ValueError(f"tensors differ: {', '.join(sorted(names ^ set(values))[:3])}")
     for parameter in model.parameters:
         parameter.assign(values[parameter.name].reshape(parameter.shape))
-    return FolderModel(model, _conventions(model), layout)
+    sizes = model.configuration
+    assert isinstance(sizes, DecoderConfiguration | LlamaConfiguration)
+    return FolderModel(model, _conventions(sizes), layout)
 
 
-def _conventions(model: DecoderStack) -> Mapping[str, str]:
+@lru_cache(maxsize=len(DECODE_PHASES))
+def _conventions(found: DecoderConfiguration | LlamaConfiguration) -> Mapping[str, str]:
     """Return what the reference says of a model: the words of the suite whose model it is."""
     for phase in DECODE_PHASES:
         sizes = phase.golden_sizes
-        built = phase.initialized(sizes, model.configuration.vocabulary, SplitMix64(0))
-        if _spelt_out(built.configuration) == _spelt_out(model.configuration):
+        built = phase.initialized(sizes, found.vocabulary, SplitMix64(0))
+        if _spelt_out(built.configuration) == _spelt_out(found):
             return dict(phase.conventions(sizes))
     return {}
 

@@ -44,7 +44,7 @@ def explain_inference(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosi
     shown = shown_rows(evidence)
     if not shown:
         return diagnosis_of_stages(_whole_pass(evidence, model, floor))
-    scale = max(float(np.max(np.abs(np.nan_to_num(each.rows.rows)))) for each in shown)
+    scale = max(float(np.max(np.abs(np.nan_to_num(each.rows.rows, posinf=0.0, neginf=0.0)))) for each in shown)
     tolerance = relative_floor(floor) * max(1.0, scale)
     wrong = [each for each in shown if max(each.rows.residuals(model, FAST)) > tolerance]
     if not wrong:

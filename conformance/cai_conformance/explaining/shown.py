@@ -123,7 +123,12 @@ def _of_engine(opened: OpenedModel, ids: tuple[int, ...]) -> Iterator[Shown]:
     wanted, half = tuple(range(len(ids))), len(ids) // 2
     for start in (0, FAR):
         words = "a whole pass" if start == 0 else f"a whole pass from position {start}"
-        yield Shown(words, BatchRows(ids, start, wanted, full_logits(opened.engine, ids, start)))
+        try:
+            rows = full_logits(opened.engine, ids, start)
+        except Refused:
+            # An engine may not start late, and still show the rest.
+            continue
+        yield Shown(words, BatchRows(ids, start, wanted, rows))
     scripts: tuple[tuple[str, tuple[Call, ...], int], ...] = (
         ("a call behind the first token", (Feed(ids[:1]), Feed(ids[1:])), 0),
         ("a second call", (Feed(ids[:half]), Feed(ids[half:])), 0),
@@ -134,10 +139,10 @@ def _of_engine(opened: OpenedModel, ids: tuple[int, ...]) -> Iterator[Shown]:
         ("a slot that was emptied", (Feed((OTHER,) * half), Begin(), Feed(ids[:half]), Feed(ids[half:])), 0),
     )
     for words, calls, start in scripts:
-        rows = _played(opened, calls, start)
-        if rows is not None:
+        played = _played(opened, calls, start)
+        if played is not None:
             slack = opened.given.sizes.slack
-            yield Shown(words, SessionRows(calls, rows, start, slack))
+            yield Shown(words, SessionRows(calls, played, start, slack))
 
 
 def _played(opened: OpenedModel, calls: tuple[Call, ...], start: int) -> Array | None:
