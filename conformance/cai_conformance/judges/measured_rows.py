@@ -65,4 +65,9 @@ def _diverges(policy: Policy, precision: str, level: Level, distance: RowDistanc
 def _difference(answer: Record, index: int, right: float, found: float) -> Difference:
     problem = Problem.NAN if found != found else Problem.VALUE
     distance = ulp_distance(right, found) if np.isfinite(found) else None
-    return Difference(problem, answer.label, "values", index, format_bits(right), format_bits(found), distance)
+    return Difference(problem, answer.label, "values", index, _spelt(right), _spelt(found), distance)
+
+
+def _spelt(value: float) -> str:
+    """Return the bits of a number, and what they are."""
+    return f"{format_bits(value)} ({value:.9g})"

@@ -25,6 +25,8 @@ def list_backends() -> None:
         found = listed()
     for backend in found:
         print(f"{backend.name}  {backend.source}" + (f"  cannot be used: {backend.problem}" if backend.problem else ""))
+    print("serve:COMMAND  a program that is driven line by line")
+    print("exec:COMMAND  a program that prints traces")
     print("trace:FILE  a recorded trace")
-    print("module:attribute  a Python object with the methods trace and replay")
+    print("module:attribute  an engine or a backend as a Python object")
     print(f"entry points are looked for in the group {ENTRY_POINT_GROUP}")
