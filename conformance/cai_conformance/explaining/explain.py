@@ -12,6 +12,7 @@ from cai_conformance.explaining.answers import explain_answers
 from cai_conformance.explaining.inference import explain_inference
 from cai_conformance.explaining.run import explain_run
 from cai_conformance.explaining.training import explain_training
+from cai_conformance.explaining.units import explain_unit
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.verdicts import Explanation, Outcome, Verdict
 from cai_reference.errors import CaiReferenceError
@@ -36,14 +37,19 @@ def explained(evidence: Evidence, verdicts: Sequence[Verdict]) -> tuple[Verdict,
     Nobody else may use the reference in this process meanwhile: mistakes are planted into it and taken out again.
     """
     found = list(verdicts)
-    if evidence.question.given is None:
-        return tuple(found)
-    for checks, explainers in PARTS.items():
+    for checks, explainers in _parts(evidence, verdicts).items():
         failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAIL and _name(verdict) in checks]
         if failed:
             place = found.index(failed[0])
             found[place] = replace(found[place], explanation=_explanation(evidence, failed, explainers))
     return tuple(found)
+
+
+def _parts(evidence: Evidence, verdicts: Sequence[Verdict]) -> Mapping[tuple[str, ...], tuple[Explainer, ...]]:
+    """Return what is explained together: the parts of a decode suite, or every check of one whose cases are units."""
+    if evidence.question.given is not None:
+        return PARTS
+    return {(_name(verdict),): (explain_unit,) for verdict in verdicts if verdict.check.endswith("]")}
 
 
 def _explanation(evidence: Evidence, failed: Sequence[Verdict], explainers: Sequence[Explainer]) -> Explanation | None:

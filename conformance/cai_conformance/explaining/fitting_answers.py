@@ -1,0 +1,74 @@
+"""Which seeded faults, planted into the reference, give the very answers that a backend gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from cai_conformance.faults import FAULTS, Fault, Place
+from cai_conformance.trace.records import Record
+from cai_conformance.vectors import Answer, VectorCase
+from cai_reference.errors import CaiReferenceError
+
+MOST: Final = 3
+"""How many mistakes are named."""
+
+Answered: TypeAlias = tuple[VectorCase, Record]
+Answerer: TypeAlias = Callable[[VectorCase], Answer]
+
+
+def fitting_faults(
+    wrong: Sequence[Answered], rest: Sequence[Answered], answer: Answerer, relative: float
+) -> list[Fault]:
+    """Return the faults that reproduce all answers; the wrong ones are tried first, because they rule out most.
+
+    Args:
+        wrong: cases with answers that are not the right ones.
+        rest: cases with right answers, which a fault must leave as they are.
+        answer: what the reference answers.
+        relative: up to which part of the largest number of an answer its numbers may be off.
+    """
+    fits: list[Fault] = []
+    for fault in FAULTS:
+        if fault.places != frozenset({Place.TRAINING}) and _gives(fault, [*wrong, *rest], answer, relative):
+            fits.append(fault)
+        if len(fits) == MOST:
+            break
+    return fits
+
+
+def fit_lines(fits: Sequence[Fault], wrong: int, known: int) -> tuple[str, ...]:
+    """Return a line for each fault."""
+    return tuple(
+        f"fits: {fault.title} ({fault.slug}): gives the backend's answers, {wrong} wrong ones among {known}"
+        for fault in fits
+    )
+
+
+def _gives(fault: Fault, answers: Sequence[Answered], answer: Answerer, relative: float) -> bool:
+    with fault.planted():
+        for case, found in answers:
+            try:
+                made = answer(case)
+            except (CaiReferenceError, ArithmeticError, ValueError, IndexError):
+                return False
+            if not equal_answers(made, found, relative):
+                return False
+    return True
+
+
+def equal_answers(made: Answer, found: Record, relative: float) -> bool:
+    """Tell whether a record gives an answer."""
+    if made.ids is not None:
+        return found.has("ids") and tuple(found.integers("ids")) == made.ids
+    if made.values is not None:
+        if not found.has("values"):
+            return False
+        one, other = np.array(made.values), np.array(found.bits("values"))
+        if one.shape != other.shape:
+            return False
+        largest = max(1.0, float(np.max(np.abs(one)))) if one.size else 1.0
+        return bool(np.all(np.abs(one - other) <= relative * largest))
+    return found.has("text") and found.get("text") == made.text
