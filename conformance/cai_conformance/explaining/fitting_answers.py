@@ -19,8 +19,16 @@ Answered: TypeAlias = tuple[VectorCase, Record]
 Answerer: TypeAlias = Callable[[VectorCase], Answer]
 
 
+OF_INFERENCE: Final = tuple(fault for fault in FAULTS if fault.places != frozenset({Place.TRAINING}))
+"""What is tried where nothing is trained."""
+
+
 def fitting_faults(
-    wrong: Sequence[Answered], rest: Sequence[Answered], answer: Answerer, relative: float
+    wrong: Sequence[Answered],
+    rest: Sequence[Answered],
+    answer: Answerer,
+    relative: float,
+    candidates: Sequence[Fault] = FAULTS,
 ) -> list[Fault]:
     """Return the faults that reproduce all answers; the wrong ones are tried first, because they rule out most.
 
@@ -29,10 +37,11 @@ def fitting_faults(
         rest: cases with right answers, which a fault must leave as they are.
         answer: what the reference answers.
         relative: up to which part of the largest number of an answer its numbers may be off.
+        candidates: what is tried, in this order.
     """
     fits: list[Fault] = []
-    for fault in FAULTS:
-        if fault.places != frozenset({Place.TRAINING}) and _gives(fault, [*wrong, *rest], answer, relative):
+    for fault in candidates:
+        if _gives(fault, [*wrong, *rest], answer, relative):
             fits.append(fault)
         if len(fits) == MOST:
             break
