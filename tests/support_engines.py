@@ -1,0 +1,216 @@
+"""What the tests of engines share: the reference in fast arithmetic as an engine, ways to spoil it, short questions.
+
+An engine here is a plain Python object. It has the model that a suite ships; what a test is about is changed in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from cai_conformance.engines.backend import EngineBackend
+from cai_conformance.engines.description import Description
+from cai_conformance.engines.opened import OpenedModel
+from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Loaded, Piece
+from cai_conformance.engines.reference_engine import ReferenceEngine
+from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.faults import Fault
+from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.judges.evidence import Evidence, Question
+from cai_conformance.measuring.floor import FloorSource, Level, NoiseFloor
+from cai_conformance.measuring.policy import parse_policy
+from cai_conformance.questions import Options, question_for
+from cai_conformance.suites import find_suite
+from cai_conformance.trace.records import Envelope, Record, Trace
+from cai_conformance.vectors import Answer, VectorCase, read_vectors, write_vectors
+from cai_reference.arithmetic import FAST, Arithmetic
+from support_foreign_engines import given
+
+SUITE: Final = "llama.gqa-window"
+"""A window, shared keys and a tied head, in the layout of engines."""
+NATIVE: Final = "cai.grouped-hybrid"
+"""States, a latent and groups, in the reference's own layout."""
+HEADS: Final = "cai.multi-token"
+"""Several heads."""
+STAGED: Final = "fwd.oracle.last"
+"""The case whose tokens are those of whole passes."""
+
+
+class Wrapped:
+    """An engine around the reference; what it says about itself can be changed.
+
+    Attributes:
+        loads: how often a folder was loaded.
+        closed: whether it was let go of.
+    """
+
+    def __init__(self, computing: Arithmetic = FAST, **stated: Any) -> None:
+        self.inner = ReferenceEngine(computing)
+        self.description: Description = replace(self.inner.description, **stated)
+        self.loads = 0
+        self.closed = False
+
+    def load(self, folder: Path, precision: str | None = None) -> Loaded:
+        """Load, in whatever format."""
+        self.loads += 1
+        return self.inner.load(folder)
+
+    def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
+        """Evaluate pieces."""
+        return self.inner.evaluate(pieces, observe=observe)
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot."""
+        self.inner.clear(slot)
+
+    def drop(self, slot: int, first: int, last: int | None = None) -> None:
+        """Cut a slot back."""
+        self.inner.drop(slot, first, last)
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy a slot."""
+        self.inner.copy(source, target)
+
+    def generate(self, order: GenerationOrder) -> Generated:
+        """Generate."""
+        return self.inner.generate(order)
+
+    def gradients(self, batch: TrainingBatch) -> LossAndGradients:
+        """Return loss and gradients."""
+        return self.inner.gradients(batch)
+
+    def start_training(self, settings: TrainingSettings) -> None:
+        """Begin."""
+        self.inner.start_training(settings)
+
+    def train_step(self, batch: TrainingBatch) -> float:
+        """Take a step."""
+        return self.inner.train_step(batch)
+
+    def training_state(self) -> OptimizerState:
+        """Return weights and moments."""
+        return self.inner.training_state()
+
+    def close(self) -> None:
+        """Let go."""
+        self.closed = True
+        self.inner.close()
+
+
+class Planted(Wrapped):
+    """The reference with a mistake, which is there only while the engine computes."""
+
+    def __init__(self, fault: Fault | None, **stated: Any) -> None:
+        super().__init__(**stated)
+        self._fault = fault
+
+    def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
+        """Evaluate pieces."""
+        with self._wrong():
+            return super().evaluate(pieces, observe=observe)
+
+    def drop(self, slot: int, first: int, last: int | None = None) -> None:
+        """Cut a slot back."""
+        with self._wrong():
+            super().drop(slot, first, last)
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy a slot."""
+        with self._wrong():
+            super().copy(source, target)
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot."""
+        with self._wrong():
+            super().clear(slot)
+
+    def generate(self, order: GenerationOrder) -> Generated:
+        """Generate."""
+        with self._wrong():
+            return super().generate(order)
+
+    def gradients(self, batch: TrainingBatch) -> LossAndGradients:
+        """Return loss and gradients."""
+        with self._wrong():
+            return super().gradients(batch)
+
+    def start_training(self, settings: TrainingSettings) -> None:
+        """Begin."""
+        with self._wrong():
+            super().start_training(settings)
+
+    def train_step(self, batch: TrainingBatch) -> float:
+        """Take a step."""
+        with self._wrong():
+            return super().train_step(batch)
+
+    def training_state(self) -> OptimizerState:
+        """Return weights and moments."""
+        with self._wrong():
+            return super().training_state()
+
+    @contextmanager
+    def _wrong(self) -> Iterator[None]:
+        with nullcontext() if self._fault is None else self._fault.planted():
+            yield
+
+
+@cache
+def question(suite: str = SUITE, policy: str = "auto", arithmetic: str = "float64", *only: str) -> Question:
+    """Return the question about a suite's given weights, with all of its vector cases or some of them, by their ids.
+
+    The case whose tokens are those of whole passes is always among them.
+    """
+    options = Options(arithmetic, profile="edges", policy=parse_policy(policy))
+    asked = question_for(find_suite(suite), GoldenStore(locate()), options)
+    if only:
+        kept = tuple(case for case in asked.vectors.cases if case.identifier in {STAGED, *only})
+        data = write_vectors(suite, asked.request.suite_version, kept)
+        asked = replace(asked, request=replace(asked.request, vectors=data))
+    vars(asked)["given"] = given(suite)
+    return asked
+
+
+def vector_case(suite: str, identifier: str) -> VectorCase:
+    """Return one vector case of a suite."""
+    cases = read_vectors((locate() / suite / "vectors.json").read_bytes()).cases
+    return next(case for case in cases if case.identifier == identifier)
+
+
+def opened_in(engine: Engine, suite: str = SUITE) -> OpenedModel:
+    """Return a suite's model in an engine."""
+    return OpenedModel(engine, given(suite))
+
+
+def evidence_of(engine: Engine, asked: Question) -> Evidence:
+    """Return the evidence about an engine, which answers as a backend does."""
+    return Evidence(EngineBackend("engine", lambda: engine), asked)
+
+
+def level_of(ulps: float, divergence: float = 0.0) -> Level:
+    """Return a floor that is one number."""
+    return Level((FloorSource("chosen", ulps, divergence),))
+
+
+def floor_of(near: float, far: float | None = None, precision: str = "float64", divergence: float = 0.0) -> NoiseFloor:
+    """Return a floor of chosen numbers."""
+    levels = level_of(near, divergence), level_of(near if far is None else far, divergence)
+    return NoiseFloor(precision, *levels, measured=True)
+
+
+def evidence_with(
+    asked: Question,
+    answers: dict[str, Answer],
+    floor: NoiseFloor,
+    opened: OpenedModel | None = None,
+) -> Evidence:
+    """Return evidence of given answers by the ids of cases, and of a given floor; the engine is asked again, if any."""
+    envelope = Envelope(asked.request.suite, "1.0.0", "edges", asked.request.arithmetic, asked.vectors.digest)
+    records = [Record("SAMPLE", answer.record(name).fields) for name, answer in answers.items()]
+    evidence = Evidence(EngineBackend("engine", lambda: ReferenceEngine(FAST)), asked)
+    vars(evidence).update({"edges": Trace((envelope.record, *records)), "floor": floor, "opened": opened})
+    return evidence
