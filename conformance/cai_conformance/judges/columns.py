@@ -44,6 +44,11 @@ class IntegerColumn:
         return np.frombuffer(self._numbers, np.int32 if self._limit == SMALL else np.int64)
 
 
+def integers_of(text: str) -> list[int]:
+    """Return the items of a list of integers that is known to be one."""
+    return [int(item) for item in text[1:-1].split(", ")] if text != "[]" else []
+
+
 def length_of(text: str) -> int:
     """Return how many items a list has, as it is written: `[1, 2]` gives 2."""
     return text.count(", ") + 1 if text != "[]" else 0
@@ -55,10 +60,12 @@ def fitting(number: int, column: Integers) -> int:
     return number if column.dtype == object else max(-limit, min(number, limit))
 
 
-def places_in(hashes: Hashes, wanted: Hashes) -> Hashes:
-    """Return for each wanted hash its place among distinct ones; -1 where it is not among them."""
-    if not len(hashes):
-        return np.full(len(wanted), -1)
-    order = np.argsort(hashes)
-    at = np.minimum(np.searchsorted(hashes, wanted, sorter=order), len(hashes) - 1)
-    return np.where(hashes[order[at]] == wanted, order[at], -1)
+def places_in(values: Integers, wanted: Integers) -> Integers:
+    """Return for each wanted value its place among distinct ones; -1 where it is not among them."""
+    if not len(values):
+        return np.full(len(wanted), -1, np.int32)
+    order = np.argsort(values).astype(np.int32)
+    at = np.minimum(np.searchsorted(values, wanted, sorter=order), len(values) - 1)
+    found = order[at]
+    found[np.asarray(values[found] != wanted, bool)] = -1
+    return found

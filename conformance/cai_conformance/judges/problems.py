@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from cai_conformance.judges.finding import Finding
-from cai_conformance.trace.records import Record, Trace, shortened
+from cai_conformance.trace.records import Trace, shortened
 
 Problem: TypeAlias = str | Callable[[], str]
 """A sentence, or what makes it, where that takes long and is needed of the first one only."""
@@ -25,7 +25,7 @@ def finding_of(problems: Iterable[Problem], met: str) -> Finding:
 
 def label_of(kind: str, **key: str) -> str:
     """Return the label of a record of which only the key is known."""
-    return Record(kind, tuple(key.items())).label
+    return " ".join([kind, *(shortened(f"{name}={text}") for name, text in key.items())])
 
 
 def shown_numbers(numbers: list[int]) -> str:

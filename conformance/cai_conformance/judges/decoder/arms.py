@@ -12,17 +12,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes
-from cai_conformance.judges.decoder.generations import Generations
+from cai_conformance.judges.columns import Integers, places_in
+from cai_conformance.judges.decoder.generations import NOTHING, Generations
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.golden import Judge
 from cai_conformance.trace.records import Record
 from cai_conformance.verdicts import Difference, Problem
-
-NOTHING = hash("")
-"""The hash of an absent field."""
 
 REGROUPED = frozenset({"absorbed"})
 """Arms whose logits agree to rounding only."""
@@ -53,7 +50,7 @@ def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
     places, wholes = found.of_arm(arm), found.of_arm("full")
     if not len(places):
         return Finding.skipped(f"the trace has no arm {arm}", case=arm)
-    missing = wholes[~np.isin(found.prompts[wholes], found.prompts[places])]
+    missing = wholes[places_in(found.prompts[places], found.prompts[wholes]) < 0]
     if len(missing):
         prompt = found.prompts[missing[0]]
         return Finding.failed(f"DECODE arm={arm} prompt={prompt}: missing, but arm full has it", case=arm)
@@ -67,18 +64,17 @@ def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
         full = found.record(partner)
         difference = _first_token(record, full) or _logits(record, full)
         return Finding.failed(f"{difference}{_margin(full, difference)}", (difference,), case=arm)
-    whole = arm not in REGROUPED and bool((found.hashes["logits"][places] != NOTHING).all())
+    whole = arm not in REGROUPED and bool((found.logits[places] != NOTHING).all())
     what = counted(int(found.tokens[places].sum()), "token") + (" and their logits, bit for bit" if whole else "")
     return Finding.passed(f"{what}, equal to re-encoding over {counted(len(places), 'prompt')}", case=arm)
 
 
-def _alike(found: Generations, places: Hashes, partners: Hashes, arm: str) -> npt.NDArray[np.bool_]:
+def _alike(found: Generations, places: Integers, partners: Integers, arm: str) -> npt.NDArray[np.bool_]:
     """Return which generations have the tokens of their partners, and the logits where these can be compared."""
-    alike = np.ones(len(places), bool)
-    for name in ("prompt_ids", "ids", "stop"):
-        alike &= found.hashes[name][places] == found.hashes[name][partners]
+    alike: npt.NDArray[np.bool_] = found.outcomes[places] == found.outcomes[partners]
+    alike &= found.inputs[places] == found.inputs[partners]
     if arm not in REGROUPED:
-        mine, theirs = found.hashes["logits"][places], found.hashes["logits"][partners]
+        mine, theirs = found.logits[places], found.logits[partners]
         alike &= (mine == theirs) | (mine == NOTHING) | (theirs == NOTHING)
     return alike
 

@@ -10,8 +10,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from cai_conformance.judges.columns import length_of, places_in
-from cai_conformance.judges.decoder.generations import Generations
+from cai_conformance.judges.columns import fitting, integers_of, length_of, places_in
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
@@ -97,68 +96,63 @@ def _losses(trace: Trace) -> Iterator[str]:
 
 
 def _stages(trace: Trace) -> Iterator[str]:
-    for place, (index, shape, at, values, bits) in enumerate(
-        trace.rows("STAGE", "index", "shape", "at", "values", "bits")
-    ):
-        label = label_of("STAGE", index=index)
-        if int(index) != place:
-            yield f"{label}: stage {place} is missing"
-        places = _integers(at)
-        size = prod(_integers(shape))
-        if len(set(places)) != len(places) or any(not 0 <= one < size for one in places):
-            yield f"{label}, field at: not distinct places of shape {shape}"
-        if length_of(values) != len(places):
-            yield f"{label}, field values: {length_of(values)} for {len(places)} places"
-        if bits and format_reals(map(float_of_bits, list_items(bits))) != values:
-            yield f"{label}, field values: prints {values}, its bits are other numbers"
+    rows = trace.rows("STAGE", "index", "shape", "at", "values", "bits")
+    for place, (index, shape, at, values, bits) in enumerate(rows):
+        for problem in _stage(place, index, shape, at, values, bits):
+            yield f"{label_of('STAGE', index=index)}{problem}"
 
 
-def _integers(text: str) -> list[int]:
-    return list(map(int, list_items(text)))
+def _stage(place: int, index: str, shape: str, at: str, values: str, bits: str) -> Iterator[str]:
+    if int(index) != place:
+        yield f": stage {place} is missing"
+    places, size = integers_of(at), prod(integers_of(shape))
+    if len(set(places)) != len(places) or (places and not 0 <= min(places) <= max(places) < size):
+        yield f", field at: not distinct places of shape {shape}"
+    if length_of(values) != len(places):
+        yield f", field values: {length_of(values)} for {len(places)} places"
+    if bits and format_reals(map(float_of_bits, list_items(bits))) != values:
+        yield f", field values: prints {values}, its bits are other numbers"
 
 
 def _generated(trace: DecodeTrace) -> Iterator[str]:
-    vocabulary, context = trace.size("vocabulary"), trace.size("context")
-    for arm, prompt, prompt_ids, ids in trace.trace.rows("DECODE", "arm", "prompt", "prompt_ids", "ids"):
-        tokens = _integers(prompt_ids) + _integers(ids)
-        if tokens and not 0 <= min(tokens) <= max(tokens) < vocabulary:
-            for index, token in enumerate(tokens):
-                if not 0 <= token < vocabulary:
-                    label = label_of("DECODE", arm=arm, prompt=prompt)
-                    yield f"{label}: token {token} at {index} is not in a vocabulary of {vocabulary}"
-        if len(tokens) > context:
-            yield f"{label_of('DECODE', arm=arm, prompt=prompt)}: {len(tokens)} tokens in a context of {context}"
+    vocabulary, context, found = trace.size("vocabulary"), trace.size("context"), trace.generations
+    lengths = found.prompt_tokens + found.tokens
+    too_long = np.asarray(lengths > fitting(context, lengths), bool)
+    for place in np.flatnonzero(~found.known | too_long).tolist():
+        record = found.record(place)
+        tokens = [*record.integers("prompt_ids"), *record.integers("ids")]
+        for index, token in enumerate(tokens):
+            if not 0 <= token < vocabulary:
+                yield f"{record.label}: token {token} at {index} is not in a vocabulary of {vocabulary}"
+        if too_long[place]:
+            yield f"{record.label}: {len(tokens)} tokens in a context of {context}"
 
 
 def _texts(trace: DecodeTrace) -> Iterator[Problem]:
     """Compare each GENERATE record with the DECODE record of its arm and prompt."""
-    keys, ids, stops = array("q"), array("q"), array("q")
-    for arm, prompt, tokens, stop in trace.trace.rows("GENERATE", "arm", "prompt", "ids", "stop"):
-        keys.append(hash((arm, prompt)))
-        ids.append(hash(tokens))
-        stops.append(hash(stop))
+    keys, outcomes = array("q"), array("q")
+    for batch in trace.trace.batches("GENERATE", "arm", "prompt", "ids", "stop"):
+        arms, prompts, ids, stops = zip(*batch, strict=True)
+        keys.extend(map(hash, zip(arms, prompts, strict=True)))
+        outcomes.extend(map(hash, zip(ids, stops, strict=True)))
     found, records = trace.generations, trace.trace.all("GENERATE")
     partners = places_in(found.keys, np.frombuffer(keys, np.int64))
-    alone = partners < 0
-    unlike = {
-        "ids": found.hashes["ids"][partners] != np.frombuffer(ids, np.int64),
-        "stop": found.hashes["stop"][partners] != np.frombuffer(stops, np.int64),
-    }
-    for place in np.flatnonzero(alone | unlike["ids"] | unlike["stop"]).tolist():
-        if alone[place]:
+    unlike = found.outcomes[partners] != np.frombuffer(outcomes, np.int64)
+    for place in np.flatnonzero((partners < 0) | unlike).tolist():
+        if partners[place] < 0:
             yield partial(_alone, records, place)
-            continue
-        for field in ("ids", "stop"):
-            if unlike[field][place]:
-                yield partial(_unlike, records, place, found, int(partners[place]), field)
+        else:
+            yield from _unlike(records[place], found.record(partners[place]))
 
 
 def _alone(records: Sequence[Record], place: int) -> str:
     return f"{records[place].label}: there is no DECODE record for it"
 
 
-def _unlike(records: Sequence[Record], place: int, found: Generations, decode: int, field: str) -> str:
-    return f"{records[place].label}, field {field}: another value than in {found.record(decode).label}"
+def _unlike(record: Record, decode: Record) -> Iterator[str]:
+    for field in ("ids", "stop"):
+        if record.get(field) != decode.get(field):
+            yield f"{record.label}, field {field}: another value than in {decode.label}"
 
 
 def _proof(trace: Trace) -> Iterator[str]:

@@ -6,16 +6,19 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, length_of
+from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, integers_of, length_of, places_in
 from cai_conformance.judges.decoder.passes import MULTI
 from cai_conformance.trace.records import Record, Trace
 
-HASHED = ("prompt_ids", "ids", "logits", "stop")
-"""Fields of which the columns hold a hash: two generations are alike in them, or they are not."""
+NAMES: Final = ("arm", "prompt", "prompt_ids", "ids", "margins", "logits", "forwards", "draft_forwards", "stop")
+
+NOTHING: Final = hash("")
+"""The hash of an absent field."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,10 @@ class Generations:
         arms: the hash of the arm of each.
         multi: whether the arm of each predicts several tokens by itself, as its name says.
         prompts: the number of the prompt of each.
-        hashes: the hash of each of the fields `HASHED`, by its name; that of an empty text where it is absent.
+        outcomes: the hash of `ids` and `stop` of each.
+        inputs: the hash of `prompt_ids` of each.
+        logits: the hash of `logits` of each; `NOTHING` where it is absent.
+        known: whether all tokens of each, those of the prompt included, are in the vocabulary.
         prompt_tokens, tokens, margins: how many items the lists `prompt_ids`, `ids` and `margins` of each have.
         forwards, draft_forwards: the counters of each.
     """
@@ -38,7 +44,10 @@ class Generations:
     arms: Hashes
     multi: npt.NDArray[np.bool_]
     prompts: Integers
-    hashes: dict[str, Hashes]
+    outcomes: Hashes
+    inputs: Hashes
+    logits: Hashes
+    known: npt.NDArray[np.bool_]
     prompt_tokens: Integers
     tokens: Integers
     margins: Integers
@@ -46,39 +55,35 @@ class Generations:
     draft_forwards: Integers
 
     @classmethod
-    def of(cls, trace: Trace) -> Generations:
-        """Read all generations of a trace."""
-        keys, arm_hashes, multi = array("q"), array("q"), bytearray()
-        hashed = {name: array("q") for name in HASHED}
-        lengths = {name: IntegerColumn() for name in ("prompt_ids", "ids", "margins")}
-        integers = {name: IntegerColumn() for name in ("prompt", "forwards", "draft_forwards")}
-        names = ("arm", "prompt", "prompt_ids", "ids", "margins", "logits", "forwards", "draft_forwards", "stop")
-        for batch in trace.batches("DECODE", *names):
-            columns = dict(zip(names, zip(*batch, strict=True), strict=True))
-            keys.extend(map(hash, zip(columns["arm"], columns["prompt"], strict=True)))
-            arm_hashes.extend(map(hash, columns["arm"]))
-            is_multi = {arm: arm.startswith(MULTI) for arm in set(columns["arm"])}
-            multi.extend(map(is_multi.__getitem__, columns["arm"]))
-            for name, hashes in hashed.items():
-                hashes.extend(map(hash, columns[name]))
-            for name, column in lengths.items():
-                column.extend(list(map(length_of, columns[name])))
-            for name, column in integers.items():
-                column.extend(list(map(int, columns[name])))
+    def of(cls, trace: Trace, vocabulary: int) -> Generations:
+        """Read all generations of a trace whose ids are below `vocabulary`."""
+        hashes = [array("q") for _ in range(5)]
+        flags = bytearray(), bytearray()
+        numbers = [IntegerColumn() for _ in range(6)]
+        for batch in trace.batches("DECODE", *NAMES):
+            arms, prompts, inputs, ids, margins, logits, forwards, drafts, stops = zip(*batch, strict=True)
+            outcomes = zip(ids, stops, strict=True)
+            keys = zip(arms, prompts, strict=True)
+            for column, texts in zip(hashes, (keys, arms, outcomes, inputs, logits), strict=True):
+                column.extend(map(hash, texts))
+            starts = {arm: arm.startswith(MULTI) for arm in set(arms)}
+            lists = {text: _list_facts(text, vocabulary) for text in {*inputs, *ids}}
+            flags[0].extend(map(starts.__getitem__, arms))
+            flags[1].extend(lists[one][1] and lists[other][1] for one, other in zip(inputs, ids, strict=True))
+            lengths = [lists[text][0] for text in inputs], [lists[text][0] for text in ids]
+            integers = ([int(text) for text in texts] for texts in (prompts, forwards, drafts))
+            for number, values in zip(numbers, (*lengths, list(map(length_of, margins)), *integers), strict=True):
+                number.extend(values)
+        key, arm, outcome, given, logit = (np.frombuffer(column, np.int64) for column in hashes)
+        multi, known = (np.frombuffer(flag, bool) for flag in flags)
+        prompt_tokens, tokens, margin, prompt, forward, draft = (number.values() for number in numbers)
         return cls(
-            trace,
-            np.frombuffer(keys, np.int64),
-            np.frombuffer(arm_hashes, np.int64),
-            np.frombuffer(multi, bool),
-            integers["prompt"].values(),
-            {name: np.frombuffer(hashes, np.int64) for name, hashes in hashed.items()},
-            *(lengths[name].values() for name in ("prompt_ids", "ids", "margins")),
-            *(integers[name].values() for name in ("forwards", "draft_forwards")),
+            trace, key, arm, multi, prompt, outcome, given, logit, known, prompt_tokens, tokens, margin, forward, draft
         )
 
-    def of_arm(self, arm: str) -> Hashes:
+    def of_arm(self, arm: str) -> Integers:
         """Return the places of the generations of an arm, by prompt."""
-        found = np.flatnonzero(self.arms == hash(arm))
+        found = np.flatnonzero(self.arms == hash(arm)).astype(np.int32)
         return found[np.argsort(self.prompts[found], kind="stable")]
 
     def record(self, place: int) -> Record:
@@ -87,22 +92,28 @@ class Generations:
 
     def is_of(self, arms: Iterable[str]) -> npt.NDArray[np.bool_]:
         """Return which of them are of some arms."""
-        return np.isin(self.arms, [hash(arm) for arm in arms])
+        found = np.zeros(len(self.arms), bool)
+        for arm in arms:
+            found |= self.arms == hash(arm)
+        return found
 
     @cached_property
     def _arms_sorted(self) -> Hashes:
-        return np.unique(self.arms)
+        return np.sort(self.arms)
 
     def has_arm(self, arm: str) -> bool:
         """Return whether there is a generation of an arm."""
         place = int(np.searchsorted(self._arms_sorted, hash(arm)))
         return place < len(self._arms_sorted) and bool(self._arms_sorted[place] == hash(arm))
 
-    def full_of(self, places: Hashes) -> Hashes:
+    def full_of(self, places: Integers) -> Integers:
         """Return for some generations the place of the one of arm `full` for the same prompt; -1 without one."""
         full = self.of_arm("full")
-        if not len(full):
-            return np.full(len(places), -1)
-        prompts = self.prompts[full]
-        at = np.minimum(np.searchsorted(prompts, self.prompts[places]), len(full) - 1)
-        return np.where(prompts[at] == self.prompts[places], full[at], -1)
+        at = places_in(self.prompts[full], self.prompts[places])
+        return np.where(at >= 0, full[at], np.int32(-1)) if len(full) else at
+
+
+def _list_facts(text: str, vocabulary: int) -> tuple[int, bool]:
+    """Return how many tokens a list has, and whether all of them are in the vocabulary."""
+    tokens = integers_of(text)
+    return len(tokens), not tokens or 0 <= min(tokens) <= max(tokens) < vocabulary

@@ -36,7 +36,7 @@ class DecodeTrace:
     @cached_property
     def generations(self) -> Generations:
         """The DECODE records as columns."""
-        return Generations.of(self.trace)
+        return Generations.of(self.trace, self.size("vocabulary"))
 
     @cached_property
     def passes(self) -> Passes:

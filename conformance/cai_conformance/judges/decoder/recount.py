@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, Integers, fitting, places_in
+from cai_conformance.judges.columns import Integers, fitting, places_in
 from cai_conformance.judges.decoder.reading import DecodeTrace
 
 ONE_TOKEN_PREFILL = frozenset({"cached", "latent", "absorbed", "mtp-cached"})
@@ -40,7 +40,7 @@ def recount(trace: DecodeTrace) -> tuple[int, str]:
     of_generations, of_passes = _wrong_generations(trace, groups), _wrong_passes(trace)
     in_passes = _counted(of_passes, len(passes.keys))
     in_generations = _counted(of_generations, len(found.keys)) + _of_groups(passes.sums(in_passes), groups)
-    alone = np.flatnonzero(~np.isin(passes.groups, found.keys))
+    alone = np.flatnonzero(places_in(found.keys, passes.groups) < 0)
     count = int(in_generations.sum()) + len(alone)
     if in_generations.any():
         place = int(np.argmax(in_generations > 0))
@@ -56,7 +56,7 @@ def recount(trace: DecodeTrace) -> tuple[int, str]:
     return 0, ""
 
 
-def _wrong_generations(trace: DecodeTrace, groups: Hashes) -> list[Wrong]:
+def _wrong_generations(trace: DecodeTrace, groups: Integers) -> list[Wrong]:
     """Return what contradicts the counters of generations, whose passes are those of `groups`."""
     found, passes = trace.generations, trace.passes
     count = _of_groups(passes.counts, groups)
@@ -128,18 +128,23 @@ def _prefill(trace: DecodeTrace) -> Integers:
     found = trace.generations
     # A chunk below 1 is a contradiction of CONFIG, which another judge reports.
     chunk = fitting(max(1, trace.size("chunk")), found.prompt_tokens)
-    chunks = np.where(found.is_of(ONE_TOKEN_PREFILL), 1, chunk)
-    return np.where(found.is_of(("full", "mtp-full")), 0, -(-(found.prompt_tokens - 1) // chunks))
+    one_by_one = found.prompt_tokens - 1
+    prefill = -(-one_by_one // chunk)
+    prefill = np.where(found.is_of(ONE_TOKEN_PREFILL), one_by_one, prefill)
+    prefill[found.is_of(("full", "mtp-full"))] = 0
+    return prefill
 
 
-def _of_groups(values: Integers, groups: Hashes) -> Integers:
+def _of_groups(values: Integers, groups: Integers) -> Integers:
     """Return for each of some groups its value; 0 for none, which is -1."""
-    return np.where(groups >= 0, values[groups], 0) if len(values) else np.zeros(len(groups), np.int64)
+    return (
+        np.where(groups >= 0, values[groups], values.dtype.type(0)) if len(values) else np.zeros(len(groups), np.int32)
+    )
 
 
 def _counted(wrong: list[Wrong], count: int) -> Integers:
     """Return how many rules each of `count` records contradicts."""
-    counted = np.zeros(count, np.int64)
+    counted = np.zeros(count, np.int32)
     for rule in wrong:
         counted += rule.records
     return counted

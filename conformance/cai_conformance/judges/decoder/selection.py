@@ -7,20 +7,21 @@ before the end, updates that were clipped and others that were not, and batches 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, pairwise
 from math import inf
 
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
-from cai_conformance.judges.problems import finding_of, label_of, losses_with_bits, shown_numbers
+from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits, shown_numbers
 from cai_conformance.trace.records import float_of_bits
 
 
 def judge_selection(evidence: Evidence) -> tuple[Finding, ...]:
     """Return the first contradiction, or what was met."""
     trace = decode_trace(evidence)
-    problems: Iterator[str] = chain(_checkpoints(trace), _updates(trace), _selected(trace))
+    problems: Iterator[Problem] = chain[Problem](_checkpoints(trace), _updates(trace), _selected(trace))
     if evidence.question.request.profile == "golden" and not evidence.question.request.examples:
         problems = _or(problems, _witnesses(trace))
     losses, result = trace.trace.all("LOSS"), trace.trace.all("RESULT")[0]
@@ -29,7 +30,7 @@ def judge_selection(evidence: Evidence) -> tuple[Finding, ...]:
     return (finding_of(problems, met),)
 
 
-def _or(problems: Iterator[str], others: Iterator[str]) -> Iterator[str]:
+def _or(problems: Iterator[Problem], others: Iterator[Problem]) -> Iterator[Problem]:
     """Yield the problems, or, without any, the others."""
     first = next(problems, None)
     yield from others if first is None else chain([first], problems)
@@ -50,7 +51,7 @@ def _checkpoints(trace: DecodeTrace) -> Iterator[str]:
         yield f"LOSS: losses after the steps {shown}, but CONFIG has {trace.config.get('checkpoints')}"
 
 
-def _updates(trace: DecodeTrace) -> Iterator[str]:
+def _updates(trace: DecodeTrace) -> Iterator[Problem]:
     steps, rates = trace.size("steps"), trace.config.reals("rates")
     if not rates:
         yield "CONFIG, field rates: there is none"
@@ -59,15 +60,15 @@ def _updates(trace: DecodeTrace) -> Iterator[str]:
         step = int(text)
         wanted = rate_of(rates, steps, step) if 0 < step <= steps else 0.0
         if float(rate) != wanted:
-            yield f"{label_of('LOSS', step=text)}, field rate: {rate}, but {wanted:.6f} follows from CONFIG"
+            yield partial(_problem, text, "rate", f"{rate}, but {wanted:.6f} follows from CONFIG")
         if not 0 <= int(clipped) <= step:
-            yield f"{label_of('LOSS', step=text)}, field clipped: {clipped} of {text} updates"
+            yield partial(_problem, text, "clipped", f"{clipped} of {text} updates")
         if not float(norm) >= 0.0:
-            yield f"{label_of('LOSS', step=text)}, field norm: {norm}"
+            yield partial(_problem, text, "norm", norm)
     yield from _clipped(trace)
 
 
-def _clipped(trace: DecodeTrace) -> Iterator[str]:
+def _clipped(trace: DecodeTrace) -> Iterator[Problem]:
     clip, written = trace.config.real("clip"), trace.config.get("clip")
     for earlier, later in pairwise(trace.trace.rows("LOSS", "step", "norm", "clipped")):
         step, norm, clipped = later
@@ -75,8 +76,12 @@ def _clipped(trace: DecodeTrace) -> Iterator[str]:
         # Of the updates in between only the norm of the last one is told.
         least, most = (1, between) if float(norm) > clip else (0, between - 1)
         if norm != written and not least <= more <= most:
-            label = label_of("LOSS", step=step)
-            yield f"{label}, field clipped: {more} more in {between} updates, the last with a norm of {norm}"
+            text = f"{more} more in {between} updates, the last with a norm of {norm}"
+            yield partial(_problem, step, "clipped", text)
+
+
+def _problem(step: str, field: str, text: str) -> str:
+    return f"{label_of('LOSS', step=step)}, field {field}: {text}"
 
 
 def _selected(trace: DecodeTrace) -> Iterator[str]:

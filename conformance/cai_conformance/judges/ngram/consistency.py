@@ -113,14 +113,13 @@ def _bits(trace: Trace) -> Iterator[str]:
     for step, *values in trace.rows("BITS", "step", *AT_EVERY_STEP):
         # Only the records of the first steps have lists.
         record = trace.find("BITS", step=step) if step in ("0", "1") else None
-        label = label_of("BITS", step=step)
         for name, text in zip(AT_EVERY_STEP, values, strict=True) if record is None else record.fields:
             if name in lengths:
-                yield from _length(label, name, length_of(text), lengths[name])
+                yield from _length(label_of("BITS", step=step), name, length_of(text), lengths[name])
             if name not in ("step", "parameters", "moments") and not _finite(text):
-                yield f"{label}, field {name}: not every value is finite"
+                yield f"{label_of('BITS', step=step)}, field {name}: not every value is finite"
             if name in ("train", "validation") and text and int(step) not in reported:
-                yield f"{label}, field {name}: there is no LOSS record of this step"
+                yield f"{label_of('BITS', step=step)}, field {name}: there is no LOSS record of this step"
     first = trace.find("BITS", step=0)
     if first is not None and first.has("logits"):
         logits = first.bits("logits")
@@ -129,9 +128,10 @@ def _bits(trace: Trace) -> Iterator[str]:
 
 def _finite(text: str) -> bool:
     """Return whether bits, or each of a list of them, are those of a finite double; of absent ones it is true."""
-    items = list_items(text) if text[:1] == "[" else [text]
     # Infinities and NaNs are the doubles whose exponent has all bits set.
-    return not any(item[:3] in ("7ff", "fff") for item in items)
+    if text[:1] != "[":
+        return not text.startswith(("7ff", "fff"))
+    return all(map(_finite, list_items(text)))
 
 
 class _Ascending:
@@ -235,21 +235,23 @@ def _printed_bits(evidence: Evidence) -> Iterator[str]:
                 exact = rule.exact.look_up(trace, record) if rule is not None and rule.exact is not None else None
                 if exact is not None:
                     listed = text.startswith("[")
-                    yield from _printed(record.label, name, text, list(exact)[: length_of(text) if listed else 1])
+                    for problem in _printed(text, list(exact)[: length_of(text) if listed else 1]):
+                        yield f"{record.label}, field {name}{problem}"
 
 
 def _printed_losses(trace: Trace) -> Iterator[str]:
     for (step, *printed), bits in losses_with_bits(trace):
-        for name, text, exact in zip(("train", "validation"), printed, bits or ("", ""), strict=True):
+        for name, text, exact in zip(("train", "validation"), printed, bits or (), strict=False):
             if exact:
-                yield from _printed(label_of("LOSS", step=step), name, text, [float_of_bits(exact)])
+                for problem in _printed(text, [float_of_bits(exact)]):
+                    yield f"{label_of('LOSS', step=step)}, field {name}{problem}"
 
 
-def _printed(label: str, name: str, text: str, values: list[float]) -> Iterator[str]:
+def _printed(text: str, values: list[float]) -> Iterator[str]:
     listed = text.startswith("[")
     printed = format_reals(values, negative_zero=True) if listed else format_real(values[0], negative_zero=True)
     if printed != text:
-        yield f"{label}, field {name}: prints {shortened(text)}, but its bits are {shortened(printed)}"
+        yield f": prints {shortened(text)}, but its bits are {shortened(printed)}"
 
 
 def _unequal(record: str, field: str, found: int, expected: int) -> Iterator[str]:
