@@ -150,9 +150,10 @@ class ReferenceEngine:
         """Return loss and gradients on the present weights.
 
         Raises:
-            Refused: nothing is loaded, or a number left the range of binary64.
+            Refused: nothing is loaded, the batch is none, or a number left the range of binary64.
         """
         held = self._loaded()
+        self._check_rows(batch)
         try:
             loss, gradients = loss_and_gradients(held.model, batch.inputs, batch.targets, self._arithmetic)
         except CaiReferenceError as error:
@@ -176,10 +177,11 @@ class ReferenceEngine:
         """Take one step.
 
         Raises:
-            Refused: no training was started, or a number left the range of binary64.
+            Refused: no training was started, the batch is none, or a number left the range of binary64.
         """
         if self._training is None:
             raise self._refused("a step", "no training was started")
+        self._check_rows(batch)
         self._slots = {}
         try:
             return self._training.step(batch.inputs, batch.targets).loss
@@ -233,6 +235,11 @@ class ReferenceEngine:
 
     def _session(self, start: int) -> Session:
         return Session(self._loaded().model, self._arithmetic, SessionOptions(start=start, slack=self._slack))
+
+    def _check_rows(self, batch: TrainingBatch) -> None:
+        lengths = [tuple(map(len, rows)) for rows in (batch.inputs, *batch.targets)]
+        if len(set(lengths)) != 1 or len(set(lengths[0])) != 1 or not batch.targets:
+            raise self._refused("a batch", "inputs and targets are no rows of one length")
 
     def _loaded(self) -> FolderModel:
         if self._folder is None:

@@ -101,7 +101,7 @@ def _loss(tape: Tape, model: DecoderStack, inputs: Sequence[Sequence[int]], targ
     flat = [token for row in inputs for token in row]
     losses: list[Variable] = []
     for head, logits in enumerate(model.forward(tape, flat, batch=rows)):
-        wanted = [token for row in targets[head] for token in row]
+        wanted = [token for row in targets[head] for token in row] if head < len(targets) else []
         places = [place for place, token in enumerate(wanted) if token >= 0]
         if not places:
             raise NoTargets
