@@ -85,6 +85,8 @@ def judge_tokens(case: VectorCase, answer: Record, evidence: Evidence, floor: No
         if again is None:
             break
         found = list(again)
+    else:
+        done = len(right)
     if not ties:
         return Finding.passed("the one right answer", case=case.case)
     return Finding(Outcome.NEAR_TIE, _told(ties, done, len(right)), case=case.case)
