@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
@@ -15,34 +15,30 @@ LATENT: Final = "latent"
 STATED: Final = ("floats", "slack", "allocated", "formula")
 
 
-class Expected(NamedTuple):
-    """What a cache has to hold."""
-
-    floats: int
-    slack: int
-    allocated: int
-    formula: str
+Stated: TypeAlias = tuple[str, ...]
+"""What a CACHE record says in the fields `STATED`."""
 
 
 def judge_caches(evidence: Evidence) -> tuple[Finding, ...]:
     """Hold every CACHE record against the formula of its layer's mixer."""
     trace = decode_trace(evidence)
     layers, count = len(trace.mixers), 0
-    expected: dict[tuple[str, bool], Callable[[int], Expected]] = {}
+    formulas: dict[tuple[str, bool], Callable[[int], Stated]] = {}
     for layer, arm, prefix, *stated in trace.trace.rows("CACHE", "layer", "arm", "prefix", *STATED):
-        of = expected.get((layer, arm == LATENT))
-        if of is None:
+        formula = formulas.get((layer, arm == LATENT))
+        if formula is None:
             if not 0 <= int(layer) < layers:
                 return (Finding.failed(f"{_label(evidence, count)}: the model has {layers} layers"),)
-            of = expected[layer, arm == LATENT] = cache_formula(trace, trace.mixers[int(layer)], arm)
-        wanted = of(int(prefix))
-        if stated != [str(wanted.floats), str(wanted.slack), str(wanted.allocated), wanted.formula]:
-            record = evidence.main.all("CACHE")[count]
-            field = next(field for field in STATED if record.get(field) != str(getattr(wanted, field)))
-            text = f"{record.get(field)}, but {getattr(wanted, field)} follows from CONFIG"
-            return (Finding.failed(f"{record.label}, field {field}: {text}"),)
+            formula = formulas[layer, arm == LATENT] = cache_formula(trace, trace.mixers[int(layer)], arm)
+        wanted = formula(int(prefix))
+        if (*stated,) != wanted:
+            field, found, expected = next(
+                (field, one, other) for field, one, other in zip(STATED, stated, wanted, strict=True) if one != other
+            )
+            text = f"{found}, but {expected} follows from CONFIG"
+            return (Finding.failed(f"{_label(evidence, count)}, field {field}: {text}"),)
         count += 1
-    met = {layer for layer, _ in expected}
+    met = {layer for layer, _ in formulas}
     missing = [str(layer) for layer in range(layers) if str(layer) not in met]
     if missing:
         return (Finding.failed(f"CACHE: nothing is said about layer {', '.join(missing)}"),)
@@ -53,8 +49,8 @@ def _label(evidence: Evidence, place: int) -> str:
     return evidence.main.all("CACHE")[place].label
 
 
-def cache_formula(trace: DecodeTrace, mixer: str, arm: str) -> Callable[[int], Expected]:
-    """Return what a layer's cache has to hold after some tokens.
+def cache_formula(trace: DecodeTrace, mixer: str, arm: str) -> Callable[[int], Stated]:
+    """Return what is to be said of a layer's cache after some tokens.
 
     Width d, heads H of width w = d/H, latent L, rope r, window W, slack S, context C, tokens t:
     attention 2·d·t; with a window 2·d·min(t, W), in a ring of W + S rows; latent attention 2·H·(w + r)·t by head, or
@@ -67,17 +63,18 @@ def cache_formula(trace: DecodeTrace, mixer: str, arm: str) -> Callable[[int], E
     if trace.config.has("key_value_heads"):
         width, per_token = trace.size("key_value_heads") * trace.size("head_width"), "2*G*w"
 
-    def recurrence(tokens: int) -> Expected:
+    def recurrence(tokens: int) -> Stated:
         states = min(tokens, slack)
-        return Expected(width, width * states, width * (states + 1), "d")
+        return f"{width}", f"{width * states}", f"{width * (states + 1)}", "d"
 
-    def in_window(tokens: int) -> Expected:
+    def in_window(tokens: int) -> Stated:
         ring = min(context, window + slack)
         held, seen = min(tokens, ring), min(tokens, window)
-        return Expected(2 * width * seen, 2 * width * (held - seen), 2 * width * ring, f"{per_token}*min(t,W)")
+        return f"{2 * width * seen}", f"{2 * width * (held - seen)}", f"{2 * width * ring}", f"{per_token}*min(t,W)"
 
-    def rows_of(row: int, formula: str) -> Callable[[int], Expected]:
-        return lambda tokens: Expected(row * tokens, 0, row * context, formula)
+    def rows_of(row: int, formula: str) -> Callable[[int], Stated]:
+        allocated = f"{row * context}"
+        return lambda tokens: (f"{row * tokens}", "0", allocated, formula)
 
     if mixer == "diagonal ssm":
         return recurrence

@@ -66,7 +66,7 @@ def _variety(trace: DecodeTrace) -> tuple[list[str], str]:
 def _acceptance(trace: DecodeTrace) -> tuple[list[str], str]:
     block, passes = trace.size("block"), trace.passes
     full_blocks = (passes.arms == hash("scripted")) & np.asarray(passes.proposed == block, bool)
-    met = set(np.unique(passes.accepted[full_blocks]).tolist())
+    met = set(passes.accepted[full_blocks].tolist())
     # A trace may state any block, so that lengths are looked for one by one, up to the first that is missing.
     missing = next((length for length in range(block + 1) if length not in met), None)
     problems = [] if missing is None else [f"DRAFT arm=scripted: no full block had {missing} accepted"]
