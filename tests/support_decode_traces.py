@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Final
 
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.judges.evidence import Question
@@ -19,6 +20,9 @@ from cai_conformance.verdicts import Verdict
 from support_traces import StoredBackend, sealed, with_field
 
 Change = Callable[[bytes], bytes]
+
+DRIVEN: Final = frozenset({"kv.batch", "loss.given", "grad.given", "opt.given"})
+"""The checks that drive a backend call by call, which no trace can answer."""
 
 
 @cache

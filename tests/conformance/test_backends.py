@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 from importlib.metadata import EntryPoint, EntryPoints
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -274,7 +275,8 @@ class TestRegistry:
         """The message lists what is known."""
         with pytest.raises(UnknownBackend) as caught:
             resolve(spec)
-        assert "reference, trace:FILE, module:attribute" == caught.value.known
+        libraries, programs = "torch[:FORMAT], transformers[:FORMAT]", "exec:COMMAND, serve:COMMAND"
+        assert f"reference, {libraries}, {programs}, trace:FILE, module:attribute" == caught.value.known
         assert "cai-conform backends list" == caught.value.next_command
 
     def test_entry_points_are_found_by_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,11 +290,16 @@ class TestRegistry:
         )
         monkeypatch.setattr(registry, "entry_points", lambda group: points)
         assert "mine" == resolve("works").name
+        first, *libraries = list_backends()[:3]
+        assert ListedBackend("reference", "built in") == first
+        assert ["torch", "transformers"] == [listed.name for listed in libraries]
+        for listed in libraries:
+            missing = "" if find_spec(listed.name) else f"not installed; pip install 'cai-conform[{listed.name}]'"
+            assert ListedBackend(listed.name, "built in", missing) == listed
         assert [
-            ListedBackend("reference", "built in"),
             ListedBackend("broken", "foreign_backends:fail", "OSError: no weights found"),
             ListedBackend("works", "foreign_backends:Conforming"),
-        ] == list_backends()
+        ] == list_backends()[3:]
         with pytest.raises(UnknownBackend) as caught:
             resolve("nothing")
         assert caught.value.known.endswith("broken, works")

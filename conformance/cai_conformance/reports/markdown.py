@@ -62,13 +62,14 @@ def _details(verdict: Verdict) -> Iterator[str]:
     left = len(verdict.differences) - len(shown)
     fence = _fence(shown)
     body = [_text(verdict.message), ""] if verdict.message else []
-    for line in verdict.explanation.lines if verdict.explanation else ():
-        body += [f"* {_text(line)}"]
-    body += ["", fence, *shown, fence]
+    told = [f"* {_text(line)}" for line in verdict.explanation.lines] if verdict.explanation else []
+    body += told
+    if shown:
+        body += [*([""] if told else []), fence, *shown, fence]
     if left:
         body += ["", f"and {words.counted(left, 'more difference')}"]
     title = f"<code>{_html(printable(verdict.check))}</code>: {words.counted(len(verdict.differences), 'difference')}"
-    yield from _folded_away(title, body)
+    yield from _folded_away(title if shown else title.partition(": ")[0], body)
 
 
 def _versions(report: Report) -> Iterator[str]:

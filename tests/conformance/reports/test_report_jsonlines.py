@@ -58,6 +58,7 @@ def test_the_lines_of_a_small_report() -> None:
                     "ulp": None,
                 }
             ],
+            "explanation": None,
             "reason": "sums in float32",
             "link": "https://example.org/issues/7",
             "seconds": 0.5,
