@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cai_conformance.backends.decoder.given import Tensors
-from cai_conformance.engines.training import TrainingSettings
+from cai_conformance.engines.training import TrainingBatch, TrainingSettings
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.autograd import Tape, Variable, backward, gather, mean_nll, mean_of, reshape
 from cai_reference.models.errors import NoTargets
 from cai_reference.models.stack import DecoderStack
+from cai_reference.text.story_batches import StoryBatch
 from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
 from cai_reference.training.adamw import GradientScale
 from cai_reference.training.decoder_training import gradient_norm
@@ -97,6 +98,29 @@ def loss_and_gradients(
 
 
 def _loss(tape: Tape, model: DecoderStack, inputs: Sequence[Sequence[int]], targets: Targets) -> Variable:
+    """Return the model's own loss over the stories that the rows are; over the targets one by one, if they are none."""
+    stories = _stories(inputs, targets)
+    return _loss_of_targets(tape, model, inputs, targets) if stories is None else model.loss(tape, stories)
+
+
+def _stories(inputs: Sequence[Sequence[int]], targets: Targets) -> StoryBatch | None:
+    """Return the stories of which these rows are a batch."""
+    stories: list[tuple[int, ...]] = []
+    for row, ids in enumerate(inputs):
+        known = {0: ids[0]}
+        for head, rows in enumerate(targets):
+            known |= {place + 1 + head: token for place, token in enumerate(rows[row]) if token >= 0}
+        if sorted(known) != list(range(len(known))):
+            return None
+        stories.append(tuple(known[place] for place in range(len(known))))
+    batch = StoryBatch(tuple(stories), len(inputs[0]))
+    same = TrainingBatch.of(batch, len(targets)) == TrainingBatch(
+        tuple(map(tuple, inputs)), tuple(tuple(map(tuple, rows)) for rows in targets)
+    )
+    return batch if same else None
+
+
+def _loss_of_targets(tape: Tape, model: DecoderStack, inputs: Sequence[Sequence[int]], targets: Targets) -> Variable:
     rows, width = len(inputs), len(inputs[0])
     flat = [token for row in inputs for token in row]
     losses: list[Variable] = []
