@@ -216,7 +216,7 @@ class ReferenceEngine:
         fed = held.session.feed(piece.tokens)
         stages: dict[str, Array] = {}
         heads = fed
-        if whole:
+        if whole and (piece.wanted or observe):
             # Of a whole sequence the batch path is the answer, so that the two paths can be compared.
             heads, stages = self._batch(piece, observe=observe)
         wanted = list(piece.wanted)

@@ -13,21 +13,25 @@ from typing import Final
 import numpy as np
 
 from cai_conformance.engines.description import Nondeterminism
-from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.path import evaluate_checked
 from cai_conformance.engines.protocol import Piece
-from cai_conformance.judges.engines.driving import Judge, drawn_ids, driven, probe_ids
-from cai_conformance.judges.evidence import Evidence
+from cai_conformance.judges.engines.comparing import MOVED_BY_NEIGHBOURS, Allowance, reshaped
+from cai_conformance.judges.engines.driving import Judge, probing
 from cai_conformance.judges.finding import Finding
-from cai_conformance.judges.measured_rows import allowed_ulps
-from cai_conformance.judges.vectors import EXACT_ARITHMETIC
 from cai_conformance.measuring.distances import distance_between
+from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 CASES: Final = ("shape", "content")
-ROWS: Final = 3
+SEQUENCES: Final = 3
 SEEDS: Final = ((11, 12), (21, 22))
 """Two sets of neighbours, of equal lengths."""
+LENGTH: Final = 11
+"""How many tokens the sequence in the middle has: more than a window of the suites."""
+SHORTER, LONGER = 4, 3
+"""By how many tokens its neighbours differ, so that the batch is ragged."""
+STEPS: Final = 2
+"""How many of the last tokens are evaluated in calls of one token a sequence."""
 
 Sequence = tuple[int, ...]
 
@@ -41,43 +45,44 @@ class _Runs:
     beside_others: Array
 
 
-def _judge(evidence: Evidence, opened: OpenedModel) -> tuple[Finding, ...]:
-    if opened.description.slots < ROWS:
-        return (Finding.skipped(f"the engine holds {opened.description.slots} sequences at once, not {ROWS}"),)
-    opened.load()
-    ids = probe_ids(evidence)
-    sets = [_neighbours(opened, ids, seeds) for seeds in SEEDS]
-    runs = _Runs(_rows(opened, [ids]), *(_rows(opened, [neighbours[0], ids, neighbours[1]]) for neighbours in sets))
-    return (_shape(evidence, opened, runs), _content(evidence, opened, runs))
+def judge_neighbours(probe: Probe) -> tuple[Finding, ...]:
+    """Evaluate a sequence alone, beside two others, and beside two more of the same lengths."""
+    if probe.description.slots < SEQUENCES:
+        held = probe.description.slots
+        return (Finding.skipped(f"the engine holds {held} sequences at once, not {SEQUENCES}"),)
+    ids = probe.ids[:LENGTH]
+    sets = [
+        (
+            probe.drawn(first, max(len(ids) - SHORTER, STEPS + 1)),
+            probe.drawn(second, min(len(ids) + LONGER, probe.length)),
+        )
+        for first, second in SEEDS
+    ]
+    alone = _rows(probe, [ids])
+    runs = _Runs(alone, *(_rows(probe, [before, ids, behind]) for before, behind in sets))
+    allowance = reshaped(probe)
+    return (_shape(probe, runs, allowance), _content(probe, runs, allowance))
 
 
-judge_batch: Judge = driven(_judge)
+judge_batch: Judge = probing(judge_neighbours)
+"""The same of a suite's given model."""
 
 
-def _neighbours(opened: OpenedModel, ids: Sequence, seeds: tuple[int, int]) -> tuple[Sequence, Sequence]:
-    """Return a shorter and a longer sequence, so that the batch is ragged."""
-    context = opened.given.sizes.context
-    return drawn_ids(opened, seeds[0], len(ids) - 6), drawn_ids(opened, seeds[1], min(len(ids) + 5, context))
-
-
-def _rows(opened: OpenedModel, sequences: list[Sequence]) -> Array:
+def _rows(probe: Probe, sequences: list[Sequence]) -> Array:
     """Return the logits of the middle sequence: most tokens in one call, the last ones in calls of one token each."""
-    engine, whole = opened.engine, 4
+    engine, middle = probe.engine, len(sequences) // 2
     for slot in range(len(sequences)):
         engine.clear(slot)
-    middle = len(sequences) // 2
-    rows: list[Array] = []
-    shortest = min(map(len, sequences)) - whole
-    firsts = [len(sequence) - whole for sequence in sequences]
-    assert shortest > 0
+    firsts = [len(sequence) - STEPS for sequence in sequences]
+    # Rows are wanted of the middle sequence alone: its neighbours are there to be in the way.
     pieces = [
-        Piece(slot, 0, sequence[:first], tuple(range(first)))
+        Piece(slot, 0, sequence[:first], tuple(range(first)) if slot == middle else ())
         for slot, (sequence, first) in enumerate(zip(sequences, firsts, strict=True))
     ]
-    rows.extend(evaluate_checked(engine, pieces)[middle].logits[0])
-    for step in range(whole):
+    rows = [*evaluate_checked(engine, pieces)[middle].logits[0]]
+    for step in range(STEPS):
         pieces = [
-            Piece(slot, first + step, (sequence[first + step],), (0,))
+            Piece(slot, first + step, (sequence[first + step],), (0,) if slot == middle else ())
             for slot, (sequence, first) in enumerate(zip(sequences, firsts, strict=True))
         ]
         rows.extend(evaluate_checked(engine, pieces)[middle].logits[0])
@@ -86,46 +91,36 @@ def _rows(opened: OpenedModel, sequences: list[Sequence]) -> Array:
     return np.stack(rows)
 
 
-def _shape(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
-    worst, row = _worst(runs.alone, runs.beside, evidence)
+def _shape(probe: Probe, runs: _Runs, allowance: Allowance) -> Finding:
+    worst, row = _worst(runs.alone, runs.beside, allowance)
     if worst == 0.0:
         return Finding.passed("alone and in a ragged batch of three, every logit has the same bits", case="shape")
-    allowed = _allowed(evidence, opened)
+    allowed = allowance.ulps
     text = f"in a ragged batch of three, row {row} moves by {worst:.3g} ULP at its largest logit"
-    if worst > allowed:
+    if not worst <= allowed:
         return Finding.failed(
             f"{text}, and rounding explains {allowed:.3g}: more than the shape of a call", case="shape"
         )
-    if opened.description.nondeterminism is Nondeterminism.NONE:
+    if probe.description.nondeterminism is Nondeterminism.NONE:
         told = "the engine says that its bits depend on nothing, so `shape` has to be declared"
         return Finding.failed(f"{text}: rounding, {allowed:.3g} allowed; but {told}", case="shape")
     return Finding.passed(f"{text}: rounding by the shape of a call, {allowed:.3g} allowed", case="shape")
 
 
-def _content(evidence: Evidence, opened: OpenedModel, runs: _Runs) -> Finding:
-    worst, row = _worst(runs.beside, runs.beside_others, evidence)
+def _content(probe: Probe, runs: _Runs, allowance: Allowance) -> Finding:
+    worst, row = _worst(runs.beside, runs.beside_others, allowance)
     if worst == 0.0:
         return Finding.passed("other neighbours of the same lengths change no bit", case="content")
     text = f"other tokens in the neighbours move row {row} by {worst:.3g} ULP at its largest logit"
-    declared = opened.description.nondeterminism in (Nondeterminism.BATCH, Nondeterminism.RUN)
-    if declared and worst <= _allowed(evidence, opened):
+    declared = probe.description.nondeterminism in MOVED_BY_NEIGHBOURS
+    if declared and worst <= allowance.ulps:
         return Finding.passed(f"{text}: rounding, as the engine declares", case="content")
     return Finding.failed(
         f"{text}, though the shape of the call is the same: sequences leak into each other", case="content"
     )
 
 
-def _allowed(evidence: Evidence, opened: OpenedModel) -> float:
-    """Return by how many units rounding may move a row: by none where bits are compared."""
-    floor, policy = evidence.floor, evidence.question.policy
-    if floor is None or policy.is_exact(bitwise=opened.description.arithmetic == EXACT_ARITHMETIC):
-        return 0.0
-    return allowed_ulps(policy, floor.near)
-
-
-def _worst(one: Array, other: Array, evidence: Evidence) -> tuple[float, int]:
-    floor = evidence.floor
-    precision = "float64" if floor is None else floor.precision
-    distances = [distance_between(*pair, precision).ulps for pair in zip(one, other, strict=True)]
+def _worst(one: Array, other: Array, allowance: Allowance) -> tuple[float, int]:
+    distances = [distance_between(*pair, allowance.precision).ulps for pair in zip(one, other, strict=True)]
     row = int(np.argmax(distances))
     return distances[row], row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -14,16 +13,12 @@ from cai_conformance.judges.decoder.consistency import judge_decode_consistency,
 from cai_conformance.judges.decoder.counters import judge_counters, judge_identical_drafts, judge_self_draft
 from cai_conformance.judges.decoder.selection import judge_selection
 from cai_conformance.judges.decoder.witnesses import BUDGETS, CASES, judge_witnesses
-from cai_conformance.judges.engines.neighbours import CASES as BATCH_CASES
-from cai_conformance.judges.engines.neighbours import judge_batch
-from cai_conformance.judges.engines.training import STEPS, judge_gradients, judge_loss, judge_steps
-from cai_conformance.judges.evidence import Evidence
-from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.golden import golden_bits, golden_records
 from cai_conformance.judges.grammar import judge_conventions, judge_grammar
 from cai_conformance.judges.replay import judge_replay
 from cai_conformance.judges.vectors import vector_check
 from cai_conformance.suites.decoder.cases import decoder_cases
+from cai_conformance.suites.decoder.engine_checks import engine_checks
 from cai_conformance.suites.decoder.inputs import VERSION, foreign_stories, generated_input, record_files
 from cai_conformance.suites.suite import Check, Suite
 from cai_conformance.trace.grammars.decoder import DECODER_GRAMMARS
@@ -50,7 +45,7 @@ def _checks(phase: DecodePhase) -> tuple[Check, ...]:
     return (
         *_trace_checks(),
         *_vector_checks(phase),
-        *_engine_checks(),
+        *engine_checks(phase),
         *_training_checks(phase),
         *_arm_checks(phase),
         *_run_checks(),
@@ -175,62 +170,6 @@ def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
         )
         for name, level, summary, explanation in VECTOR_CHECKS
         if name in names
-    )
-
-
-def _engine_checks() -> tuple[Check, ...]:
-    """Return the checks that drive a backend call by call; they need no golden but the given weights."""
-
-    def check(
-        name: str,
-        level: Level,
-        judge: Callable[[Evidence], tuple[Finding, ...]],
-        cases: tuple[str, ...],
-        summary: str,
-        explanation: str,
-        requires: str,
-    ) -> Check:
-        return Check(name, level, summary, explanation, judge, cases, requires=(requires,), of_edges=True)
-
-    return (
-        check(
-            "kv.batch",
-            Level.I2,
-            judge_batch,
-            BATCH_CASES,
-            "a sequence in a batch gives the logits that it gives alone",
-            "Rounding may follow the shape of a call, where the engine says so. What the neighbours hold must not "
-            "matter: if only that is changed, every bit stays.",
-            "trace.convention",
-        ),
-        check(
-            "loss.given",
-            Level.T1,
-            judge_loss,
-            (),
-            "the loss of a ragged batch on given weights is right",
-            "Another normaliser, padding that counts, or targets that are shifted show here.",
-            "trace.convention",
-        ),
-        check(
-            "grad.given",
-            Level.T1,
-            judge_gradients,
-            (),
-            "the gradients of a ragged batch on given weights are right",
-            "Of every tensor, before clipping; ids repeat, so that sums into the embedding show.",
-            "loss.given",
-        ),
-        check(
-            "opt.given",
-            Level.T2,
-            judge_steps,
-            STEPS,
-            "three steps from given weights give the right moments and weights",
-            "Clipping is active, epsilon and decay are large. The first part that differs is named: loss, gradient, "
-            "moments, weights.",
-            "grad.given",
-        ),
     )
 
 

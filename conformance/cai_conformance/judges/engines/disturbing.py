@@ -1,0 +1,98 @@
+"""The judges of disturbances: memory that nobody owns is filled, and calls fail in their middle; nothing may change."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from cai_conformance.engines.errors import Refused
+from cai_conformance.engines.features import dropping, failing, poisonable
+from cai_conformance.engines.path import EngineSession
+from cai_conformance.judges.engines.comparing import RowComparison, repeated
+from cai_conformance.judges.engines.driving import fed, fed_by
+from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.finding import Finding
+from cai_conformance.probing.probe import Probe
+from cai_reference.arithmetic import Array
+
+POISONS: Final = (0.0, math.nan, 60000.0)
+"""What memory is filled with; the largest fits into a float16."""
+FIRST, SECOND, LENGTH = 4, 7, 10
+"""Where a sequence is cut into three calls, and how long it is."""
+NO_POISON: Final = "the engine has no feature poison"
+NO_FAILURE: Final = "the engine has no feature fail-after"
+
+
+def judge_poison(probe: Probe) -> tuple[Finding, ...]:
+    """Fill unowned memory before a sequence, within it, and after a cut."""
+    poisoner = poisonable(probe.engine)
+    if poisoner is None:
+        return (Finding.skipped(NO_POISON),)
+    comparison, right = RowComparison(repeated(probe)), _undisturbed(probe)
+    cuts = 0
+    for value in POISONS:
+        poisoner.poison(value)
+        session = EngineSession(probe.engine)
+        poisoner.poison(value)
+        for first, last in ((0, FIRST), (FIRST, SECOND)):
+            rows = fed(session, probe.ids[first:last])
+            comparison.compare(right[:, first:last], rows, f"memory full of {value:g}, tokens {first} to {last - 1}")
+            poisoner.poison(value)
+        session, cut = _cut_back(probe, session)
+        cuts += cut
+        poisoner.poison(value)
+        rows = fed(session, probe.ids[SECOND:LENGTH])
+        comparison.compare(right[:, SECOND:], rows, f"memory full of {value:g}, tokens {SECOND} to {LENGTH - 1}")
+        probe.engine.clear(0)
+    # The memory is left as it was found by whoever comes next.
+    poisoner.poison(0.0)
+    met = [Met(len(POISONS), "poison", "poisons"), Met(cuts, "cut", "cuts", needed=False)]
+    return (concluded(comparison, met),)
+
+
+def judge_failure(probe: Probe) -> tuple[Finding, ...]:
+    """Let calls fail in their middle, twice, and go on."""
+    failer = failing(probe.engine)
+    if failer is None:
+        return (Finding.skipped(NO_FAILURE),)
+    comparison, right = RowComparison(repeated(probe)), _undisturbed(probe)
+    session = EngineSession(probe.engine)
+    met = 0
+    for first, last in ((0, FIRST), (FIRST, SECOND), (SECOND, LENGTH)):
+        for blocks in (1, 0) if first else (0,):
+            failer.fail_after(blocks)
+            met += _failed(session, probe.others(first, 2))
+        rows = fed(session, probe.ids[first:last])
+        comparison.compare(right[:, first:last], rows, f"after calls that failed, tokens {first} to {last - 1}")
+    probe.engine.clear(0)
+    if met < 5:
+        return (Finding.failed(f"of 5 calls that were told to fail, {met} failed"),)
+    return (concluded(comparison, [Met(met, "failed call", "failed calls")]),)
+
+
+def _undisturbed(probe: Probe) -> Array:
+    return fed_by(EngineSession(probe.engine), probe.ids[:LENGTH], (FIRST, SECOND))
+
+
+def _cut_back(probe: Probe, session: EngineSession) -> tuple[EngineSession, int]:
+    """Feed other tokens and drop them, so that there are rows which were owned once."""
+    if dropping(probe.engine) is None:
+        return session, 0
+    length = session.length
+    fed(session, probe.others(length, 2))
+    try:
+        session.truncate(length)
+    except Refused:
+        # They are still there, so the sequence is built anew.
+        fresh = EngineSession(probe.engine)
+        fed_by(fresh, probe.ids[:length], (FIRST,))
+        return fresh, 0
+    return session, 1
+
+
+def _failed(session: EngineSession, ids: tuple[int, ...]) -> int:
+    try:
+        session.feed(ids)
+    except Refused:
+        return 1
+    return 0

@@ -1,0 +1,48 @@
+"""The judge of rotary positions: only distances between tokens count, so a sequence may start anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.engines.errors import Refused
+from cai_conformance.engines.path import EngineSession, full_logits
+from cai_conformance.judges.engines.comparing import RowComparison, restarted
+from cai_conformance.judges.engines.driving import fed_by
+from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.finding import Finding
+from cai_conformance.probing.probe import Probe
+from cai_conformance.probing.starts import FAR_START
+
+CASES: Final = ("near", "far")
+TOKENS: Final = 7
+NEAR: Final = (1, 5)
+CUT: Final = 3
+"""Where a late sequence is cut in two calls."""
+NO_ROTARY: Final = "no layer of the model is known to have rotary positions"
+
+
+def judge_shift(probe: Probe) -> tuple[Finding, ...]:
+    """Evaluate the same tokens from later starts, at once and in two calls."""
+    if not probe.facts.rotary:
+        return (Finding.skipped(NO_ROTARY),)
+    allowances = {case: restarted(probe, far=case == "far") for case in CASES}
+    probe.model.load()
+    ids, positions = probe.ids[:TOKENS], probe.facts.positions
+    right, last = probe.rows()[:, : len(ids)], np.inf if positions is None else positions - len(ids)
+    findings: list[Finding] = []
+    for case, starts in zip(CASES, (NEAR, (FAR_START,)), strict=True):
+        comparison, asked = RowComparison(allowances[case]), [start for start in starts if start <= last]
+        if not asked:
+            findings.append(Finding.skipped(f"the model is told {positions} positions at most", case))
+            continue
+        try:
+            comparison.compare(right, full_logits(probe.engine, ids, asked[0]), f"from position {asked[0]} on")
+            cut = fed_by(EngineSession(probe.engine, start=asked[-1]), ids, (CUT,))
+            comparison.compare(right, cut, f"from position {asked[-1]} on, cut after {CUT}")
+        except Refused as error:
+            findings.append(Finding.skipped(str(error), case))
+            continue
+        findings.append(concluded(comparison, [Met(len(asked), "later start", "later starts")], case))
+    return tuple(findings)

@@ -1,0 +1,178 @@
+"""The judges of speculation on an engine: the loop is ours, the rows and the cuts are the engine's.
+
+Tokens never show a fault on the draft's side, its acceptance does; and tokens hide small faults of the target, its rows
+do not. Where two ids are so close that rounding may exchange them, a difference is a near tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.engines.features import dropping
+from cai_conformance.engines.path import EngineSession
+from cai_conformance.judges.engines.comparing import Allowance, RowComparison, reshaped
+from cai_conformance.judges.engines.meeting import Met, concluded, told
+from cai_conformance.judges.engines.rolling_back import NO_DROP
+from cai_conformance.judges.finding import Finding
+from cai_conformance.probing.probe import Probe
+from cai_conformance.verdicts import Outcome
+from cai_reference.arithmetic import Array
+from cai_reference.decoding.drafts import Draft, ScriptedDraft, SelfDraft
+from cai_reference.decoding.generation import Generation, Limits, StreamingPath, generate
+from cai_reference.decoding.speculation import speculate
+
+CASES: Final = ("full", "partial", "never")
+PROMPT: Final = 6
+"""How many tokens there are before the first guess."""
+TOKENS: Final = 8
+"""How many are generated."""
+NEVER: Final = 3
+"""How many where no guess is right: each takes a pass of its own."""
+DRAFT_SLOT: Final = 1
+ONE_SLOT: Final = "the engine holds one sequence only"
+
+
+class NeverRight:
+    """Guesses the id after the right one, always."""
+
+    def __init__(self, truth: Sequence[int], prompt_length: int, vocabulary: int) -> None:
+        self.forwards = 0
+        self._truth, self._prompt_length, self._vocabulary = truth, prompt_length, vocabulary
+
+    def propose(self, ids: Sequence[int], count: int) -> list[int]:
+        """Return wrong guesses."""
+        done = len(ids) - self._prompt_length
+        return [(token + 1) % self._vocabulary for token in self._truth[done : done + count]]
+
+    def committed(self, heads: Sequence[Array]) -> None:
+        """Nothing to learn."""
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """What the passes of a generation add up to."""
+
+    passes: int
+    proposed: int
+    accepted: int
+    partial: int
+    rolled_back: int
+
+    @classmethod
+    def of(cls, generation: Generation) -> _Passes:
+        found = generation.passes
+        return cls(
+            len(found),
+            sum(each.proposed for each in found),
+            sum(each.accepted for each in found),
+            sum(0 < each.accepted < each.proposed for each in found),
+            sum(each.rolled_back for each in found),
+        )
+
+    @property
+    def met(self) -> list[Met]:
+        """In words."""
+        return [
+            Met(self.passes, "pass", "passes"),
+            Met(self.proposed, "guess", "guesses"),
+            Met(self.accepted, "accepted", "accepted", needed=False),
+            Met(self.rolled_back, "row rolled back", "rows rolled back", needed=False),
+        ]
+
+
+def judge_twin(probe: Probe) -> tuple[Finding, ...]:
+    """Let the model guess for itself in a second slot, and count what is accepted."""
+    reason = NO_DROP if dropping(probe.engine) is None else "" if probe.description.slots > DRAFT_SLOT else ONE_SLOT
+    if reason:
+        return (Finding.skipped(reason),)
+    plain, allowance = _plain(probe), reshaped(probe)
+    found = _speculated(probe, SelfDraft(EngineSession(probe.engine, DRAFT_SLOT)), TOKENS)
+    probe.engine.clear(DRAFT_SLOT)
+    counted = _Passes.of(found)
+    if counted.accepted < counted.proposed:
+        return (_rejected(found, counted, allowance),)
+    return (_of_rows(plain, found, counted.met, allowance, ""),)
+
+
+def judge_committed_rows(probe: Probe) -> tuple[Finding, ...]:
+    """Speculate with guesses that are right, partly right and wrong, and compare the rows of what was committed."""
+    if dropping(probe.engine) is None:
+        return (Finding.skipped(NO_DROP),)
+    plain, block, vocabulary = _plain(probe), probe.facts.block, probe.vocabulary
+    drafts: tuple[tuple[Draft, int], ...] = (
+        (ScriptedDraft(plain.ids, PROMPT, block, vocabulary, mistakes=False), TOKENS),
+        (ScriptedDraft(plain.ids, PROMPT, block, vocabulary), TOKENS),
+        (NeverRight(plain.ids, PROMPT, vocabulary), NEVER),
+    )
+    findings: list[Finding] = []
+    for case, (draft, tokens) in zip(CASES, drafts, strict=True):
+        found = _speculated(probe, draft, tokens)
+        counted = _Passes.of(found)
+        needed = {
+            "full": Met(counted.accepted, "right guess", "right guesses"),
+            "partial": Met(counted.partial, "pass of right and wrong guesses", "passes of right and wrong guesses"),
+            "never": Met(counted.proposed - counted.accepted, "wrong guess", "wrong guesses"),
+        }
+        findings.append(_of_rows(plain, found, [*counted.met, needed[case]], reshaped(probe), case))
+    return tuple(findings)
+
+
+def _plain(probe: Probe) -> Generation:
+    """Return what greedy decoding gives, one token a call behind the prompt."""
+    return probe.memory.remembered("greedy", lambda: _generated(probe))
+
+
+def _generated(probe: Probe) -> Generation:
+    path = StreamingPath(EngineSession(probe.engine), PROMPT)
+    return generate(path, probe.ids[:PROMPT], _limits(probe, TOKENS))
+
+
+def _speculated(probe: Probe, draft: Draft, tokens: int) -> Generation:
+    path = StreamingPath(EngineSession(probe.engine), PROMPT)
+    return speculate(path, draft, probe.ids[:PROMPT], _limits(probe, tokens), probe.facts.block)
+
+
+def _limits(probe: Probe, tokens: int) -> Limits:
+    # Nothing ends a generation but its budget: an id that ends would make witnesses depend on the weights.
+    return Limits(None, tokens, probe.length)
+
+
+def _of_rows(plain: Generation, found: Generation, met: list[Met], allowance: Allowance, case: str) -> Finding:
+    """Compare rows up to the first token that differs, which is a near tie or a fault."""
+    comparison = RowComparison(allowance)
+    for place, (right, row) in enumerate(zip(plain.rows, found.rows, strict=False)):
+        comparison.compare(right[None, None], row[None, None], f"the row of token {place}")
+        ours, theirs = plain.ids[place], found.ids[place]
+        if ours == theirs or not comparison.holds:
+            continue
+        gap = float(right[ours] - right[theirs])
+        return Finding(
+            Outcome.NEAR_TIE,
+            f"token {place} is {theirs}, not {ours}, which leads by {gap:.3g}; {told(met)}",
+            case=case,
+        )
+    return concluded(comparison, met, case)
+
+
+def _rejected(found: Generation, counted: _Passes, allowance: Allowance) -> Finding:
+    """Say which guess was rejected; one whose row has two ids that rounding may exchange is a near tie."""
+    place = 0
+    for each in found.passes:
+        if each.accepted < each.proposed:
+            break
+        place += each.committed
+    place += each.accepted
+    row = found.rows[place]
+    second, first = np.sort(row)[-2:]
+    gap = float(first - second)
+    text = (
+        f"{counted.accepted} of {counted.proposed} guesses of the model for itself were accepted; {told(counted.met)}"
+    )
+    text += f"; the first that was rejected is token {place}, where the largest logit leads by {gap:.3g}"
+    if gap <= 2.0 * allowance.absolute(row):
+        return Finding(Outcome.NEAR_TIE, text)
+    return Finding.failed(text)
