@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.engines.description import MANTISSA_BITS, Nondeterminism
+from cai_conformance.engines.description import Nondeterminism
 from cai_conformance.judges.finding import Finding, counted
-from cai_conformance.judges.measured_rows import COARSE_BITS, LEAST_DIVERGENCE, allowed_ulps
+from cai_conformance.judges.measured_rows import allowed_ulps
 from cai_conformance.measuring.distances import RowDistance, distance_between, unit_in_last_place
 from cai_conformance.measuring.floor import Level
-from cai_conformance.measuring.policy import FACTOR, PolicyKind
+from cai_conformance.measuring.policy import PolicyKind
 from cai_conformance.probing.probe import Probe
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.verdicts import Difference, Problem
@@ -37,12 +37,10 @@ class Allowance:
 
     Attributes:
         ulps: units in the last place of its largest logit; 0 where bits are compared.
-        divergence: nats of KL, in formats with few bits; infinite elsewhere.
         precision: the format whose units are counted.
     """
 
     ulps: float
-    divergence: float
     precision: str
 
     @property
@@ -53,10 +51,6 @@ class Allowance:
     def absolute(self, row: Array) -> float:
         """Return how much a logit of a row [vocabulary] may be off."""
         return self.ulps * unit_in_last_place(float(np.max(np.abs(row))), self.precision)
-
-    def takes(self, distance: RowDistance) -> bool:
-        """Tell whether a distance may be."""
-        return distance.ulps <= self.ulps and distance.divergence <= self.divergence
 
     def __str__(self) -> str:
         return "every bit equal" if self.exact else f"{self.ulps:.3g} ULP of {self.precision} allowed"
@@ -79,7 +73,7 @@ def repeated(probe: Probe) -> Allowance:
     """
     if probe.description.nondeterminism in MOVED_BY_NEIGHBOURS:
         return reshaped(probe)
-    return Allowance(0.0, np.inf, probe.description.precision.coarsest)
+    return Allowance(0.0, probe.description.precision.coarsest)
 
 
 def restarted(probe: Probe, *, far: bool) -> Allowance:
@@ -89,7 +83,7 @@ def restarted(probe: Probe, *, far: bool) -> Allowance:
         EngineError: as `reshaped`.
     """
     if probe.policy.kind is PolicyKind.ULP:
-        return Allowance(probe.policy.ulps, np.inf, probe.description.precision.coarsest)
+        return Allowance(probe.policy.ulps, probe.description.precision.coarsest)
     floor = probe.memory.remembered("floor of starts", probe.rounding.of_starts)
     near = _allowed(probe, floor.near, floor.precision)
     return max(near, _allowed(probe, floor.far, floor.precision), key=lambda each: each.ulps) if far else near
@@ -98,18 +92,15 @@ def restarted(probe: Probe, *, far: bool) -> Allowance:
 def _reshaped(probe: Probe) -> Allowance:
     policy, description = probe.policy, probe.description
     if policy.is_exact(bitwise=description.arithmetic == EXACT_ARITHMETIC):
-        return Allowance(0.0, np.inf, description.precision.coarsest)
+        return Allowance(0.0, description.precision.coarsest)
     if policy.kind is PolicyKind.ULP:
-        return Allowance(policy.ulps, np.inf, description.precision.coarsest)
+        return Allowance(policy.ulps, description.precision.coarsest)
     floor = probe.rounding.of_calls()
     return _allowed(probe, floor.near, floor.precision)
 
 
 def _allowed(probe: Probe, level: Level, precision: str) -> Allowance:
-    coarse = MANTISSA_BITS[precision] < COARSE_BITS
-    # The divergence grows with the square of what moves the logits.
-    divergence = max(LEAST_DIVERGENCE, FACTOR * FACTOR * level.divergence) if coarse else np.inf
-    return Allowance(allowed_ulps(probe.policy, level), divergence, precision)
+    return Allowance(allowed_ulps(probe.policy, level), precision)
 
 
 class RowComparison:
@@ -168,7 +159,7 @@ class RowComparison:
             return True
         distance = distance_between(right, found, self.allowance.precision)
         self.worst = max(self.worst, distance.ulps)
-        if not self.allowance.exact and self.allowance.takes(distance):
+        if not self.allowance.exact and distance.ulps <= self.allowance.ulps:
             return True
         if self._first is None:
             self._first = _described(right, found, where, distance, self.allowance)

@@ -35,7 +35,7 @@ class _Step:
     allowed: float
 
 
-STEPS: Final = {"float64": _Step(2.0**-14, 2e-6), "float32": _Step(2.0**-6, 2e-3)}
+STEPS: Final = {"float64": _Step(2.0**-14, 2e-6), "float32": _Step(2.0**-8, 1e-3)}
 """A short step meets rounding, a long one curvature; in formats with fewer bits nothing lies between them."""
 CURVED: Final = 2.0**-10
 """Steps that are not shorter are taken twice, single and double, so that curvature cancels."""
