@@ -21,8 +21,44 @@ from support_traces import StoredBackend, sealed, with_field
 
 Change = Callable[[bytes], bytes]
 
-DRIVEN: Final = frozenset({"kv.batch", "loss.given", "grad.given", "opt.given"})
-"""The checks that drive a backend call by call, which no trace can answer."""
+DRIVEN: Final = frozenset(
+    {
+        "kv.batch",
+        "rope.shift",
+        "kv.steps",
+        "kv.cuts",
+        "kv.rollback",
+        "kv.reuse",
+        "kv.edge",
+        "kv.window",
+        "kv.poison",
+        "kv.fail",
+        "spec.twin",
+        "spec.rows",
+        "eval.pure",
+        "eval.batch",
+        "grad.accum",
+        "grad.fd",
+        "loss.shift",
+        "loss.given",
+        "grad.given",
+        "opt.given",
+    }
+)
+"""The checks of every suite that drive a backend call by call, which no trace can answer."""
+DRIVEN_TOO: Final = {
+    **dict.fromkeys(
+        ("cai.diagonal-ssm", "cai.hybrid", "cai.grouped-hybrid"),
+        frozenset({"ssm.split", "ssm.boundary", "ssm.snap"}),
+    ),
+    "cai.multi-token": frozenset({"mtp.self"}),
+}
+"""Those of some suites."""
+
+
+def driven(suite: str) -> frozenset[str]:
+    """Return the checks of a suite that drive a backend."""
+    return DRIVEN | DRIVEN_TOO.get(suite, frozenset())
 
 
 @cache
