@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cai_conformance.backends.decoder.training import prepare
@@ -27,11 +27,16 @@ def explain_run(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosis:
     if given is None or golden is None:
         return Diagnosis()
     run = Run(given.phase, given.sizes, prepare(given.sizes, b""))
-    finding = run_findings(run, _losses(golden), _losses(evidence.main), PRINTED)
+    expected = _losses(golden, [record.integer("step") for record in golden.all("LOSS")])
+    finding = run_findings(run, expected, _losses(evidence.main, expected), PRINTED)
     return Diagnosis() if finding is None else diagnosis_of_run(finding)
 
 
-def _losses(trace: Trace) -> dict[int, Losses]:
+def _losses(trace: Trace, steps: Iterable[int]) -> dict[int, Losses]:
+    """Return the losses after some steps; a trace may have very many others."""
+    found = {step: trace.find("LOSS", step=step) for step in steps}
     return {
-        record.integer("step"): Losses(record.real("train"), record.real("validation")) for record in trace.all("LOSS")
+        step: Losses(record.real("train"), record.real("validation"))
+        for step, record in found.items()
+        if record is not None
     }

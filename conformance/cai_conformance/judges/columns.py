@@ -6,7 +6,7 @@ process to process: two texts with equal hashes are taken for equal.
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,27 +21,41 @@ SMALL: Final = 1 << 30
 LARGE: Final = 1 << 36
 
 
+class HashColumn:
+    """A column of the hashes of a known number of texts, as it is filled."""
+
+    def __init__(self, count: int) -> None:
+        self.values: Hashes = np.zeros(count, np.int64)
+        self._filled = 0
+
+    def extend(self, texts: Sequence[Hashable]) -> None:
+        """Add the hashes of the next texts, or tuples of texts."""
+        stop = self._filled + len(texts)
+        self.values[self._filled : stop] = np.fromiter(map(hash, texts), np.int64, len(texts))
+        self._filled = stop
+
+
 class IntegerColumn:
-    """A column of integers of any size, as it grows: of four bytes each while all are small, then of eight."""
+    """A column of a known number of integers of any size, as it is filled.
 
-    def __init__(self) -> None:
-        self._numbers: array[int] | list[int] = array("i")
+    They take four bytes each while all are small, then eight, and then what a Python integer takes.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.values: Integers = np.zeros(count, np.int32)
         self._limit = SMALL
+        self._filled = 0
 
-    def extend(self, numbers: list[int]) -> None:
+    def extend(self, numbers: Sequence[int]) -> None:
         """Add the next numbers."""
         largest = max(max(numbers), -min(numbers)) if numbers else 0
         if largest >= self._limit and self._limit == SMALL:
-            self._numbers, self._limit = array("q", self._numbers), LARGE
-        if largest >= self._limit and isinstance(self._numbers, array):
-            self._numbers = list(self._numbers)
-        self._numbers.extend(numbers)
-
-    def values(self) -> Integers:
-        """Return all numbers."""
-        if isinstance(self._numbers, list):
-            return np.array(self._numbers, dtype=object)
-        return np.frombuffer(self._numbers, np.int32 if self._limit == SMALL else np.int64)
+            self.values, self._limit = self.values.astype(np.int64), LARGE
+        if largest >= self._limit:
+            self.values = self.values.astype(object)
+        stop = self._filled + len(numbers)
+        self.values[self._filled : stop] = numbers
+        self._filled = stop
 
 
 def integers_of(text: str) -> list[int]:
@@ -60,12 +74,19 @@ def fitting(number: int, column: Integers) -> int:
     return number if column.dtype == object else max(-limit, min(number, limit))
 
 
+def narrow(column: Integers) -> Integers:
+    """Return a column in four bytes a number, where all of them are small."""
+    small = len(column) > 0 and column.dtype == np.int64 and column.min() > -SMALL and column.max() < SMALL
+    return column.astype(np.int32) if small else column
+
+
 def places_in(values: Integers, wanted: Integers) -> Integers:
     """Return for each wanted value its place among distinct ones; -1 where it is not among them."""
     if not len(values):
         return np.full(len(wanted), -1, np.int32)
     order = np.argsort(values).astype(np.int32)
-    at = np.minimum(np.searchsorted(values, wanted, sorter=order), len(values) - 1)
+    at = np.searchsorted(values, wanted, sorter=order).astype(np.int32)
+    np.minimum(at, len(values) - 1, out=at)
     found = order[at]
     found[np.asarray(values[found] != wanted, bool)] = -1
     return found

@@ -19,7 +19,7 @@ from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
 from cai_conformance.trace.lines import lines_of
 from cai_conformance.trace.parser import parse, parse_body
-from cai_conformance.trace.records import Trace
+from cai_conformance.trace.records import Record, Trace
 from cai_conformance.trace.source import Source, open_source
 from cai_conformance.trace.streaming import parse_body_source, parse_source
 from cai_conformance.trace.survey import survey
@@ -39,10 +39,25 @@ def streamed(data: bytes) -> Trace:
     return parse_source(Source.of_bytes(data), grammar_of, in_memory=-1)
 
 
-def outcome(read: Callable[[], object]) -> object:
+def whole(data: bytes) -> Trace:
+    """Read a trace at once."""
+    return parse(data, grammar_of)
+
+
+def body_of(data: bytes) -> Sequence[Record]:
+    """Read a body at once."""
+    return parse_body(data, COURSE_NGRAM, "golden").records
+
+
+def streamed_body_of(data: bytes) -> Sequence[Record]:
+    """Read a body from where it lies."""
+    return tuple(parse_body_source(Source.of_bytes(data), COURSE_NGRAM, "golden", in_memory=-1).records)
+
+
+def outcome(read: Callable[[bytes], object], data: bytes) -> object:
     """Return what a reader returns, or the class and the sentence of its fault."""
     try:
-        return read()
+        return read(data)
     except TraceFault as fault:
         return type(fault), str(fault)
 
@@ -63,34 +78,34 @@ class TestGoldens:
     @pytest.mark.parametrize("suite", SUITES)
     def test_records_are_the_same(self, suite: str) -> None:
         """One after the other, by place, from the end, and in a slice."""
-        whole, lazy = parse(golden(suite), grammar_of), streamed(golden(suite))
-        assert whole.records == tuple(lazy.records)
-        assert whole.records[5:9] == lazy.records[5:9]
-        assert whole.records[-1] == lazy.records[-1]
-        assert whole.records[::7] == tuple(lazy.records[place] for place in range(0, len(lazy.records), 7))
-        assert whole.envelope == lazy.envelope
+        listed, lazy = whole(golden(suite)), streamed(golden(suite))
+        assert listed.records == tuple(lazy.records)
+        assert listed.records[5:9] == lazy.records[5:9]
+        assert listed.records[-1] == lazy.records[-1]
+        assert listed.records[::7] == tuple(lazy.records[place] for place in range(0, len(lazy.records), 7))
+        assert listed.envelope == lazy.envelope
         with pytest.raises(IndexError):
-            _ = lazy.records[len(whole.records)]
+            _ = lazy.records[len(listed.records)]
 
     @pytest.mark.parametrize("suite", SUITES)
     def test_look_ups_are_the_same(self, suite: str) -> None:
         """By kind, by key, by some fields, by runs, and row by row."""
-        whole, lazy = parse(golden(suite), grammar_of), streamed(golden(suite))
-        assert list(whole.runs()) == list(lazy.runs())
-        assert tuple(whole.body) == tuple(lazy.body)
-        assert tuple(whole.inner) == tuple(lazy.inner)
-        assert whole.keyed() == lazy.keyed()
-        for kind, _ in whole.runs():
-            assert tuple(whole.all(kind)) == tuple(lazy.all(kind))
-            names = [name for name, _ in whole.all(kind)[-1].fields]
+        listed, lazy = whole(golden(suite)), streamed(golden(suite))
+        assert list(listed.runs()) == list(lazy.runs())
+        assert tuple(listed.body) == tuple(lazy.body)
+        assert tuple(listed.inner) == tuple(lazy.inner)
+        assert listed.keyed() == lazy.keyed()
+        for kind, _ in listed.runs():
+            assert tuple(listed.all(kind)) == tuple(lazy.all(kind))
+            names = [name for name, _ in listed.all(kind)[-1].fields]
             for some in (names, names[:1], names[::-1], [*names, "colour"]):
-                assert list(whole.rows(kind, *some)) == list(lazy.rows(kind, *some))
-        for place, record in enumerate(whole.records):
+                assert list(listed.rows(kind, *some)) == list(lazy.rows(kind, *some))
+        for place, record in enumerate(listed.records):
             assert place == lazy.placed(record.key)
-            assert whole.find(record.kind, **dict(record.fields[:2])) == lazy.find(
+            assert listed.find(record.kind, **dict(record.fields[:2])) == lazy.find(
                 record.kind, **dict(record.fields[:2])
             )
-        for trace in (whole, lazy):
+        for trace in (listed, lazy):
             assert trace.find("LOSS", step=-1) is None
             assert trace.find("SAMPLE", case="a") is None
             assert trace.placed(("LOSS", "step=-1")) is None
@@ -102,13 +117,7 @@ class TestGoldens:
         data = golden("course.ngram")
         body = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith((b"TRACE|", b"END|")))
         for text in (body, b"".join(body.splitlines(keepends=True)[1:13]), body[:-1], data):
-            expected = outcome(lambda text=text: parse_body(text, COURSE_NGRAM, "golden").records)
-            found = outcome(
-                lambda text=text: tuple(
-                    parse_body_source(Source.of_bytes(text), COURSE_NGRAM, "golden", in_memory=-1).records
-                )
-            )
-            assert expected == found
+            assert outcome(body_of, text) == outcome(streamed_body_of, text)
 
 
 DAMAGES = [
@@ -147,17 +156,15 @@ class TestDamage:
     ) -> None:
         """Sealed anew, so that nothing but the damage shows."""
         data = seal(damage(list(golden_lines))).encode()
-        expected = outcome(lambda: parse(data, grammar_of))
+        expected = outcome(whole, data)
         assert isinstance(expected, tuple)
-        assert expected == outcome(lambda: streamed(data))
+        assert expected == outcome(streamed, data)
 
     def test_count_and_digest_are_held_against_the_end(self, golden_lines: tuple[str, ...], seal: Seal) -> None:
         """The count comes first; a wrong digest carries the trace."""
         data = seal(golden_lines).encode()
         for changed in (data.replace(b"END|records=15", b"END|records=14"), data.replace(b"merges=8", b"merges=9")):
-            assert outcome(lambda changed=changed: parse(changed, grammar_of)) == outcome(
-                lambda changed=changed: streamed(changed)
-            )
+            assert outcome(whole, changed) == outcome(streamed, changed)
         with pytest.raises(errors.DigestMismatch) as caught:
             streamed(data.replace(b"merges=8", b"merges=9"))
         assert "9" == caught.value.trace.all("CONFIG")[0].get("merges")
@@ -166,8 +173,7 @@ class TestDamage:
         """Within a line, within a character, and before the first line."""
         data = seal(edges_lines).encode()
         for size in range(len(data)):
-            expected = outcome(lambda size=size: parse(data[:size], grammar_of))
-            assert expected == outcome(lambda size=size: streamed(data[:size]))
+            assert outcome(whole, data[:size]) == outcome(streamed, data[:size])
 
 
 PIECES = [
@@ -189,13 +195,13 @@ def test_lines_are_found_as_in_a_text_at_hand(pieces: list[bytes], block: int) -
     """Lines, or the fault that comes first, whatever the blocks are."""
     data = b"".join(pieces)
 
-    def lines() -> list[str]:
+    def lines(data: bytes) -> list[str]:
         starts = survey(Source.of_bytes(data)).tolist()
         return [data[start : end - 1].decode() for start, end in pairwise(starts)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "BLOCK", block)
-        assert outcome(lambda: lines_of(data)) == outcome(lines)
+        assert outcome(lines_of, data) == outcome(lines, data)
 
 
 @pytest.mark.parametrize("size", [100, 101, 5000])
@@ -203,8 +209,8 @@ def test_a_line_beyond_the_limit_is_refused_without_being_held(monkeypatch: pyte
     """With its length, whatever it is; a line of just the limit is read."""
     monkeypatch.setattr(source, "BLOCK", 16)
     data = b"TRACE|a=b\n" + b"x" * size + b"\nEND|a=b\n"
-    expected = outcome(lambda: len(lines_of(data, line_limit=100)))
-    assert expected == outcome(lambda: len(survey(Source.of_bytes(data), line_limit=100)) - 1)
+    expected = outcome(lambda data: len(lines_of(data, line_limit=100)), data)
+    assert expected == outcome(lambda data: len(survey(Source.of_bytes(data), line_limit=100)) - 1, data)
     assert max(len(block.data) for block in source.blocks(Source.of_bytes(data), line_limit=100)) <= 132
 
 
@@ -266,7 +272,7 @@ class TestMemory:
         assert trace.records[9] == trace.find("SAMPLE", case="many.more-7")
         assert trace.find("SAMPLE", case="many.more-20") is None
         twice = seal([*edges_lines, edges_lines[3]]).encode()
-        assert outcome(lambda: parse(twice, grammar_of)) == outcome(lambda: streamed(twice))
+        assert outcome(whole, twice) == outcome(streamed, twice)
 
     def test_a_file_that_changes_is_told(self, edges_lines: tuple[str, ...], seal: Seal, tmp_path: Path) -> None:
         """Shorter, or with other lines: a sentence, and no record that was never there."""

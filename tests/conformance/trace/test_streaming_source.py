@@ -113,9 +113,9 @@ class TestStreams:
     def test_a_line_without_end_is_refused(self) -> None:
         """So that /dev/zero fills no disk."""
 
-        class Endless(io.RawIOBase):
-            def read(self, size: int = -1) -> bytes:
-                return b"\0" * size
+        class Endless(io.BytesIO):
+            def read(self, size: int | None = -1) -> bytes:
+                return b"\0" * (size or 0)
 
         with pytest.raises(InputUnreadable, match="'-' cannot be read: one of its lines is longer than the limit"):
             spooled(Endless(), "-")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -10,7 +9,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from cai_conformance.judges.columns import fitting, integers_of, length_of, places_in
+from cai_conformance.judges.columns import HashColumn, fitting, integers_of, length_of, places_in
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
@@ -130,14 +129,14 @@ def _generated(trace: DecodeTrace) -> Iterator[str]:
 
 def _texts(trace: DecodeTrace) -> Iterator[Problem]:
     """Compare each GENERATE record with the DECODE record of its arm and prompt."""
-    keys, outcomes = array("q"), array("q")
+    found, records = trace.generations, trace.trace.all("GENERATE")
+    keys, outcomes = HashColumn(len(records)), HashColumn(len(records))
     for batch in trace.trace.batches("GENERATE", "arm", "prompt", "ids", "stop"):
         arms, prompts, ids, stops = zip(*batch, strict=True)
-        keys.extend(map(hash, zip(arms, prompts, strict=True)))
-        outcomes.extend(map(hash, zip(ids, stops, strict=True)))
-    found, records = trace.generations, trace.trace.all("GENERATE")
-    partners = places_in(found.keys, np.frombuffer(keys, np.int64))
-    unlike = found.outcomes[partners] != np.frombuffer(outcomes, np.int64)
+        keys.extend(list(zip(arms, prompts, strict=True)))
+        outcomes.extend(list(zip(ids, stops, strict=True)))
+    partners = places_in(found.keys, keys.values)
+    unlike = found.outcomes[partners] != outcomes.values
     for place in np.flatnonzero((partners < 0) | unlike).tolist():
         if partners[place] < 0:
             yield partial(_alone, records, place)

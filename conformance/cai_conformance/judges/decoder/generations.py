@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers, integers_of, length_of, places_in
+from cai_conformance.judges.columns import (
+    HashColumn,
+    Hashes,
+    IntegerColumn,
+    Integers,
+    integers_of,
+    length_of,
+    places_in,
+)
 from cai_conformance.judges.decoder.passes import MULTI
 from cai_conformance.trace.records import Record, Trace
 
@@ -57,15 +64,15 @@ class Generations:
     @classmethod
     def of(cls, trace: Trace, vocabulary: int) -> Generations:
         """Read all generations of a trace whose ids are below `vocabulary`."""
-        hashes = [array("q") for _ in range(5)]
+        count = len(trace.all("DECODE"))
+        hashes = [HashColumn(count) for _ in range(5)]
         flags = bytearray(), bytearray()
-        numbers = [IntegerColumn() for _ in range(6)]
+        numbers = [IntegerColumn(count) for _ in range(6)]
         for batch in trace.batches("DECODE", *NAMES):
             arms, prompts, inputs, ids, margins, logits, forwards, drafts, stops = zip(*batch, strict=True)
-            outcomes = zip(ids, stops, strict=True)
-            keys = zip(arms, prompts, strict=True)
+            keys, outcomes = (list(zip(*pair, strict=True)) for pair in ((arms, prompts), (ids, stops)))
             for column, texts in zip(hashes, (keys, arms, outcomes, inputs, logits), strict=True):
-                column.extend(map(hash, texts))
+                column.extend(texts)
             starts = {arm: arm.startswith(MULTI) for arm in set(arms)}
             lists = {text: _list_facts(text, vocabulary) for text in {*inputs, *ids}}
             flags[0].extend(map(starts.__getitem__, arms))
@@ -74,9 +81,9 @@ class Generations:
             integers = ([int(text) for text in texts] for texts in (prompts, forwards, drafts))
             for number, values in zip(numbers, (*lengths, list(map(length_of, margins)), *integers), strict=True):
                 number.extend(values)
-        key, arm, outcome, given, logit = (np.frombuffer(column, np.int64) for column in hashes)
+        key, arm, outcome, given, logit = (column.values for column in hashes)
         multi, known = (np.frombuffer(flag, bool) for flag in flags)
-        prompt_tokens, tokens, margin, prompt, forward, draft = (number.values() for number in numbers)
+        prompt_tokens, tokens, margin, prompt, forward, draft = (number.values for number in numbers)
         return cls(
             trace, key, arm, multi, prompt, outcome, given, logit, known, prompt_tokens, tokens, margin, forward, draft
         )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Hashes, IntegerColumn, Integers
+from cai_conformance.judges.columns import HashColumn, Hashes, IntegerColumn, Integers, narrow
 from cai_conformance.trace.records import Record, Trace
 
 MULTI = "mtp"
@@ -44,18 +43,19 @@ class Passes:
     @classmethod
     def of(cls, trace: Trace) -> Passes:
         """Read all passes of a trace."""
-        keys, arm_hashes, multi = array("q"), array("q"), bytearray()
-        columns = [IntegerColumn() for _ in ("pass", *COUNTS)]
+        count = len(trace.all("DRAFT"))
+        keys, arm_hashes, multi = HashColumn(count), HashColumn(count), bytearray()
+        columns = [IntegerColumn(count) for _ in ("pass", *COUNTS)]
         for batch in trace.batches("DRAFT", "arm", "prompt", "pass", *COUNTS):
             arms, prompts, *rest = zip(*batch, strict=True)
-            keys.extend(map(hash, zip(arms, prompts, strict=True)))
-            arm_hashes.extend(map(hash, arms))
+            keys.extend(list(zip(arms, prompts, strict=True)))
+            arm_hashes.extend(arms)
             is_multi = {arm: arm.startswith(MULTI) for arm in set(arms)}
             multi.extend(map(is_multi.__getitem__, arms))
             for column, texts in zip(columns, rest, strict=True):
                 column.extend(list(map(int, texts)))
-        hashes = np.frombuffer(keys, np.int64), np.frombuffer(arm_hashes, np.int64)
-        return cls(trace, *hashes, np.frombuffer(multi, bool), *(column.values() for column in columns))
+        flags = np.frombuffer(multi, bool)
+        return cls(trace, keys.values, arm_hashes.values, flags, *(column.values for column in columns))
 
     @cached_property
     def _grouped(self) -> tuple[Integers, Integers, Hashes]:
@@ -94,7 +94,7 @@ class Passes:
             return column
         dtype = column.dtype if column.dtype == object else np.int64
         summed: Integers = np.add.reduceat(column[self.order], self.starts, dtype=dtype)
-        return summed
+        return narrow(summed)
 
     @cached_property
     def firsts(self) -> Integers:

@@ -37,10 +37,12 @@ def recount(trace: DecodeTrace) -> tuple[int, str]:
     """
     found, passes = trace.generations, trace.passes
     groups = places_in(passes.groups, found.keys)
+    has_generation = np.zeros(len(passes.groups), bool)
+    has_generation[groups[groups >= 0]] = True
+    alone = np.flatnonzero(~has_generation)
     of_generations, of_passes = _wrong_generations(trace, groups), _wrong_passes(trace)
     in_passes = _counted(of_passes, len(passes.keys))
     in_generations = _counted(of_generations, len(found.keys)) + _of_groups(passes.sums(in_passes), groups)
-    alone = np.flatnonzero(places_in(found.keys, passes.groups) < 0)
     count = int(in_generations.sum()) + len(alone)
     if in_generations.any():
         place = int(np.argmax(in_generations > 0))
