@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cai_conformance.engines.given_model import GivenModel
+from cai_conformance.interchange.configurations import read_configuration
+from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, SsmSpec
 
 ATTENDING: Final = "attention"
 RECURRENT: Final = "ssm"
 WINDOWED: Final = "window attention"
-OUTPUT_BIAS: Final = "head.outputs."
+OUTPUTS: Final = "head.outputs."
 CHUNK: Final = 5
 """How many tokens a middling call has, where nobody says."""
 BLOCK: Final = 4
@@ -69,21 +72,29 @@ class ModelFacts:
 def facts_of(given: GivenModel) -> ModelFacts:
     """Return what a suite says of the model that it gives."""
     phase, sizes = given.phase, given.sizes
-    names = tuple(given.tensors)
-    return ModelFacts(
+    facts = ModelFacts(
         windows=tuple(sizes.window if name == WINDOWED else None for name in phase.mixer_names),
         rotary=any(ATTENDING in name for name in phase.mixer_names),
         recurrent=any(RECURRENT in name for name in phase.mixer_names),
         chunk=sizes.chunk,
         block=sizes.block,
         vocabulary=given.model.configuration.vocabulary,
-        later_heads=_later_heads(names) if phase.futures else (),
-        output_biases=tuple(name for name in names if name.startswith(OUTPUT_BIAS) and name.endswith(".bias")),
     )
+    return with_heads(facts, tuple(given.tensors))
+
+
+def with_heads(facts: ModelFacts, names: tuple[str, ...]) -> ModelFacts:
+    """Return what is known, with the tensors of output heads among the names of a file."""
+    biases = tuple(name for name in names if name.startswith(OUTPUTS) and name.endswith(".bias"))
+    return replace(facts, later_heads=_later_heads(names), output_biases=biases)
 
 
 def facts_of_settings(settings: Mapping[str, Any]) -> ModelFacts:
-    """Return what a folder's `config.json` says, in the words of Hugging Face's model files; nothing of any other."""
+    """Return what a folder's `config.json` says, in the words of Hugging Face's model files or in this project's."""
+    if settings.get("model") == "llama":
+        return _of_llama(settings)
+    if "mixers" in settings:
+        return _of_decoder(settings)
     layers = settings.get("num_hidden_layers")
     if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
         return ModelFacts()
@@ -93,6 +104,23 @@ def facts_of_settings(settings: Mapping[str, Any]) -> ModelFacts:
         rotary=rotary,
         positions=_count(settings.get("max_position_embeddings")),
     )
+
+
+def _of_llama(settings: Mapping[str, Any]) -> ModelFacts:
+    layers = _count(settings.get("layers")) or 0
+    return ModelFacts(windows=(_count(settings.get("window")),) * layers, rotary=True)
+
+
+def _of_decoder(settings: Mapping[str, Any]) -> ModelFacts:
+    try:
+        decoder = read_configuration(json.dumps(settings))
+    except ValueError:
+        return ModelFacts()
+    if not isinstance(decoder, DecoderConfiguration):
+        return ModelFacts()
+    windows = tuple(spec.window if isinstance(spec, AttentionSpec) else None for spec in decoder.mixers)
+    kinds = [isinstance(spec, SsmSpec) for spec in decoder.mixers]
+    return ModelFacts(windows=windows, rotary=not all(kinds), recurrent=any(kinds))
 
 
 def _windows(settings: Mapping[str, Any], layers: int) -> list[int | None]:
@@ -113,7 +141,7 @@ def _later_heads(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Pair the tensors of the first head with those of each later one."""
     pairs: list[tuple[str, str]] = []
     for name in names:
-        head, _, rest = name.removeprefix(OUTPUT_BIAS).partition(".")
-        if name.startswith(OUTPUT_BIAS) and head != "0":
-            pairs.append((f"{OUTPUT_BIAS}0.{rest}", name))
+        head, _, rest = name.removeprefix(OUTPUTS).partition(".")
+        if name.startswith(OUTPUTS) and head != "0":
+            pairs.append((f"{OUTPUTS}0.{rest}", name))
     return tuple(pairs)

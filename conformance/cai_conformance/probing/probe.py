@@ -81,10 +81,12 @@ class Rounding:
     Attributes:
         of_calls: to rows of the same sequence, evaluated by other calls.
         of_starts: to rows of a sequence that starts elsewhere. Bits are never equal there, in no arithmetic.
+        used: the floor that was measured, if any judge asked for it.
     """
 
     of_calls: Callable[[], NoiseFloor]
     of_starts: Callable[[], NoiseFloor]
+    used: Callable[[], NoiseFloor | None]
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _probe_of(evidence: Evidence, opened: OpenedModel) -> Probe:
         exact = opened.description.arithmetic == EXACT_ARITHMETIC
         return bounded_starts(opened.description.precision.coarsest) if exact else of_calls()
 
-    rounding = Rounding(of_calls, of_starts)
+    rounding = Rounding(of_calls, of_starts, lambda: evidence.floor_used)
     return Probe(SuiteModel(opened), facts_of(opened.given), evidence.question.policy, rounding, evidence)
 
 
