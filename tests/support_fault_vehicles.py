@@ -18,19 +18,22 @@ from cai_conformance.backends.decoder.plan import phase_of, sizes_for
 from cai_conformance.faults import Place
 from cai_conformance.goldens import locate
 from cai_reference.arithmetic import FAST, Arithmetic, Array
-from cai_reference.autograd import Tape, Variable, backward
+from cai_reference.autograd import Tape, Variable, backward, mean_nll_of
 from cai_reference.decoding import generation, greedy
 from cai_reference.decoding.errors import TruncationRefused
 from cai_reference.decoding.generation import Limits, StreamingPath
 from cai_reference.decoding.latent_states import LatentCache
-from cai_reference.decoding.sampling import distribution
+from cai_reference.decoding.sampling import choice, distribution
 from cai_reference.decoding.sampling.settings import SamplingSettings
 from cai_reference.decoding.session import Session, SessionOptions
+from cai_reference.models.errors import NonFiniteLogit
 from cai_reference.models.registry import decayed_names
 from cai_reference.models.stack import DecoderStack
+from cai_reference.splitmix import SplitMix64
 from cai_reference.text.story_batches import StoryBatch
 from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
 from cai_reference.training.decoder_training import DecoderTraining
+from support_fault_vehicles_others import OTHER_VEHICLES
 
 IDS: Final = (0, 166, 183, 240, 31, 88, 140, 260, 256, 72, 68, 273, 47, 166, 183, 31)
 """Sixteen ids, some of them twice."""
@@ -40,6 +43,9 @@ BATCHES: Final = (
     StoryBatch(((0, 140, 260, 1), (0, 31, 72, 68, 47, 1)), 5),
 )
 """Two batches with repeated ids and rows of unequal length."""
+
+EDGES: Final = ((0.0, 0.6, 0.4), tuple([0.1] * 10))
+"""A law that excludes id 0, and one whose probabilities add up to less than 1."""
 
 SETTINGS: Final = AdamWConfiguration(0.01, 0.9, 0.98, 1e-4, 0.1)
 CLIP: Final = 0.5
@@ -86,6 +92,7 @@ def session(suite: str) -> bytes:
 def _session(model: DecoderStack, latent: LatentCache) -> bytes:
     session = Session(model, FAST, SessionOptions(start=40, slack=4, latent=latent))
     found = [session.feed(IDS[:7]), session.feed(IDS[7:8]), session.feed(IDS[8:14])]
+    counts = [[each.floats, each.slack, each.allocated] for each in session.accounting()]
     session.truncate(11)
     found += [session.feed(IDS[11:13]), session.feed(IDS[13:])]
     refused = 0.0
@@ -96,7 +103,11 @@ def _session(model: DecoderStack, latent: LatentCache) -> bytes:
     found += [session.feed(IDS[9:12])]
     session.reset()
     found += [session.feed(IDS[:3])]
-    return _bytes({str(place): rows[0] for place, rows in enumerate(found)} | {"refused": np.array(refused)})
+    beside = Session(model, FAST, SessionOptions(slack=4, latent=latent))
+    beside.feed(IDS[3:9])
+    found += [session.feed(IDS[3:5])]
+    rows = {f"{place} {head}": logits for place, heads in enumerate(found) for head, logits in enumerate(heads)}
+    return _bytes(rows | {"refused": np.array(refused), "counts": np.array(counts, dtype=np.float64)})
 
 
 def decoding_loop(suite: str) -> bytes:
@@ -109,11 +120,29 @@ def decoding_loop(suite: str) -> bytes:
 
 
 def sampler(_suite: str) -> bytes:
-    """Keep a part of four probabilities, whose mass is met exactly and crossed."""
-    logits = np.log(np.array([0.5, 0.25, 0.125, 0.125]))
-    settings = (SamplingSettings(top_p=0.75), SamplingSettings(top_p=0.8), SamplingSettings(temperature=2.0))
-    found = [distribution.distribution_of(logits, each, FAST).probabilities for each in settings]
-    return _bytes({str(place): value for place, value in enumerate(found)})
+    """Keep parts of laws whose mass is met exactly and crossed, draw at the ends, refuse, and count draws."""
+    even, tenths = (np.log(np.array(law)) for law in ([0.5, 0.25, 0.125, 0.125], [0.1, 0.4, 0.2, 0.3]))
+    settings = (
+        SamplingSettings(top_p=0.75),
+        SamplingSettings(top_p=0.8),
+        SamplingSettings(temperature=2.0, top_p=0.65),
+        SamplingSettings(top_k=3),
+        SamplingSettings(top_k=3, top_p=0.75),
+        SamplingSettings(min_p=0.6),
+        SamplingSettings(temperature=0.0),
+        SamplingSettings(top_k=1),
+    )
+    laws = [distribution.distribution_of(logits, each, FAST) for logits in (even, tenths) for each in settings]
+    found = {str(place): law.probabilities for place, law in enumerate(laws)}
+    generator = SplitMix64(36)
+    tokens = [choice.draw(law, generator).token for law in laws]
+    edges = [choice.choose(np.array(law), unit).token for law in EDGES for unit in (0.0, 0.3, 1.0 - 2.0**-53)]
+    try:
+        refused = float(choice.sample(np.array([0.0, np.nan, 1.0]), settings[0], FAST, generator).token)
+    except NonFiniteLogit:
+        refused = -1.0
+    numbers = [*tokens, *edges, generator.state % 2**32, refused]
+    return _bytes(found | {"numbers": np.array(numbers, dtype=np.float64)})
 
 
 def training(suite: str) -> bytes:
@@ -121,7 +150,8 @@ def training(suite: str) -> bytes:
     model = deepcopy(model_of(suite))
     loss = model.loss(Tape(FAST), BATCHES[0])
     backward(loss)
-    found: dict[str, Array] = {"loss": loss.value}
+    large = mean_nll_of(FAST, np.array([[1e4, 9.999e3]]), [0])
+    found: dict[str, Array] = {"loss": loss.value, "large loss": np.array(large)}
     for parameter in model.parameters:
         found[f"{parameter.name} gradient"] = parameter.gradient
         parameter.zero_gradient()
@@ -144,6 +174,7 @@ VEHICLES: Final[Mapping[Place, Callable[[str], bytes]]] = {
     Place.LOOP: decoding_loop,
     Place.SAMPLER: sampler,
     Place.TRAINING: training,
+    **OTHER_VEHICLES,
 }
 
 

@@ -65,7 +65,7 @@ class Judging:
                 settled = _settled(evidence)
                 verdicts: list[Verdict] = []
                 self._judged.append((settled, verdicts))
-                for verdict in _judge_suite(suite, settled, self._selected):
+                for verdict in judge_suite(suite, settled, self._selected):
                     verdicts.append(verdict)
                     yield verdict
         finally:
@@ -104,7 +104,8 @@ def _settled(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _judge_suite(suite: Suite, evidence: Evidence, selected: Selected) -> Iterator[Verdict]:
+def judge_suite(suite: Suite, evidence: Evidence, selected: Selected) -> Iterator[Verdict]:
+    """Judge what a backend has answered, in the order of the suite's checks; yield each selected verdict."""
     outcomes: dict[str, set[Outcome]] = {}
     needed = _with_prerequisites(suite, [check for check in suite.checks if _ids(suite, check, selected)])
     for check in suite.checks:

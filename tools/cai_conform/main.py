@@ -15,6 +15,7 @@ from cai_conform.commands import (
     compare,
     course,
     doctor,
+    faults,
     generate,
     golden,
     net,
@@ -56,6 +57,7 @@ app.command("verify", rich_help_panel=JUDGING)(compare.verify)
 app.command("diff", rich_help_panel=JUDGING)(compare.diff)
 app.command("course", rich_help_panel=JUDGING)(course.course)
 app.add_typer(backends.app, name="backends", rich_help_panel=JUDGING)
+app.add_typer(faults.app, name="faults", rich_help_panel=JUDGING)
 app.add_typer(golden.app, name="golden", rich_help_panel=FREEZING)
 app.add_typer(vectors.app, name="vectors", rich_help_panel=FREEZING)
 app.add_typer(arithmetic.app, name="arithmetic", rich_help_panel=FREEZING)

@@ -8,7 +8,20 @@ afterwards. One file a family; the catalogue has them all.
 from __future__ import annotations
 
 from cai_conformance.faults.catalogue import FAULTS, fault_named, faults_at
-from cai_conformance.faults.fault import FORWARD, Fault, Place, planted_together
+from cai_conformance.faults.fault import FORWARD, Fault, HeldFault, Place, planted_together
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import Vehicle, Way
 
-__all__ = ["FAULTS", "FORWARD", "Fault", "Place", "Planting", "fault_named", "faults_at", "planted_together"]
+__all__ = [
+    "FAULTS",
+    "FORWARD",
+    "Fault",
+    "HeldFault",
+    "Place",
+    "Planting",
+    "Vehicle",
+    "Way",
+    "fault_named",
+    "faults_at",
+    "planted_together",
+]

@@ -12,6 +12,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import FORWARD, Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import DENSE, WINDOWED, given, run
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import (
     Parameter,
@@ -215,6 +216,9 @@ ATTENDING: Final = (
         FORWARD,
         partial(_scaled, factor=_by_model_width),
         "attention scale",
+        kinds=("A06",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "attention.unscaled",
@@ -224,6 +228,9 @@ ATTENDING: Final = (
         FORWARD,
         partial(_scaled, factor=_unscaled),
         "attention scale",
+        kinds=("A06",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "attention.groups-strided",
@@ -234,6 +241,9 @@ ATTENDING: Final = (
         FORWARD,
         _tiled,
         "shared heads",
+        kinds=("A07",),
+        vehicles=given(WINDOWED),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "attention.future-token",
@@ -242,6 +252,9 @@ ATTENDING: Final = (
         "huggingface/transformers#48745; paiml/entrenar#310",
         frozenset({Place.BATCH}),
         _future,
+        kinds=("A09",),
+        vehicles=given(DENSE),
+        expected=("causal.flip",),
     ),
     Fault(
         "attention.softmax-over-queries",
@@ -250,6 +263,9 @@ ATTENDING: Final = (
         "PetrochukM/PyTorch-NLP#2",
         frozenset({Place.BATCH}),
         _over_queries,
+        kinds=("F01",),
+        vehicles=given(DENSE),
+        expected=("causal.flip",),
     ),
     Fault(
         "attention.keys-and-values-exchanged",
@@ -258,6 +274,8 @@ ATTENDING: Final = (
         "",
         FORWARD,
         _exchanged,
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "attention.heads-unmerged",
@@ -266,6 +284,8 @@ ATTENDING: Final = (
         "",
         frozenset({Place.BATCH}),
         _heads_unmerged,
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "mla.scale-nope",
@@ -275,6 +295,9 @@ ATTENDING: Final = (
         FORWARD,
         _scaled_by_content,
         "latent scale",
+        kinds=("M01",),
+        vehicles=given("cai.latent-attention"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "mla.absorbed-scale-latent",
@@ -283,6 +306,12 @@ ATTENDING: Final = (
         "vllm-project/vllm#48658",
         frozenset({Place.SESSION}),
         _absorbed_by_latent,
+        kinds=("M02",),
+        vehicles=(*given("cai.latent-attention"), *run("cai.latent-attention")),
+        expected=(
+            "mla.absorb",
+            "gen.given",
+        ),
     ),
 )
 """What is wrong with attention; windows have a family of their own."""

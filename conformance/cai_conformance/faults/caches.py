@@ -14,6 +14,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import DENSE, WINDOWED, given, run
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape
 from cai_reference.decoding.attend import attend_one
@@ -252,6 +253,12 @@ CACHES: Final = (
         "rasbt/LLMs-from-scratch#697; huggingface/candle#1517",
         SESSION,
         partial(_positions, position_of=_restarted),
+        kinds=("A02",),
+        vehicles=(*given(DENSE), *run(DENSE)),
+        expected=(
+            "kv.split",
+            "kv.inc",
+        ),
     ),
     Fault(
         "rope.start-forgotten",
@@ -260,6 +267,9 @@ CACHES: Final = (
         "meta-pytorch/torchtune#959",
         SESSION,
         partial(_positions, position_of=_start_forgotten),
+        kinds=("A02",),
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "cache.keys-rotated-again",
@@ -268,6 +278,9 @@ CACHES: Final = (
         "NeuraLegion/shainet#110",
         SESSION,
         _turned_again,
+        kinds=("A03",),
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "cache.stale-row-after-rollback",
@@ -276,6 +289,12 @@ CACHES: Final = (
         "huggingface/transformers#30042",
         SESSION,
         partial(_cut_too_little, kept=_one_row_more),
+        kinds=("P01",),
+        vehicles=(*given(DENSE), *run(DENSE)),
+        expected=(
+            "gen.given",
+            "spec.eq",
+        ),
     ),
     Fault(
         "cache.rollback-ignored",
@@ -284,6 +303,9 @@ CACHES: Final = (
         "huggingface/transformers#30068",
         SESSION,
         partial(_cut_too_little, kept=_everything),
+        kinds=("P01",),
+        vehicles=given(DENSE, "cai.diagonal-ssm"),
+        expected=("gen.given",),
     ),
     Fault(
         "cache.position-plus-one-after-rollback",
@@ -292,6 +314,9 @@ CACHES: Final = (
         "huggingface/transformers#30413",
         SESSION,
         _ahead_after_cut,
+        kinds=("A11",),
+        vehicles=given(DENSE),
+        expected=("gen.given",),
     ),
     Fault(
         "cache.trim-after-wrap",
@@ -301,6 +326,9 @@ CACHES: Final = (
         "ml-explore/mlx-lm#1512; ollama/ollama#14912",
         SESSION,
         _wrapped_rows_taken,
+        kinds=("W04",),
+        vehicles=run(WINDOWED),
+        expected=("trace.recount",),
     ),
     Fault(
         "cache.kept-between-sequences",
@@ -309,6 +337,9 @@ CACHES: Final = (
         "langchain-ai/langchain#2565; vllm-project/vllm#37152",
         SESSION,
         partial(_kept_between_sequences, kind=KeyValueState),
+        kinds=("A12",),
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "cache.chunk-unmasked",
@@ -317,6 +348,9 @@ CACHES: Final = (
         "huggingface/transformers#48748; karpathy/nanochat#844",
         SESSION,
         partial(_chunk_mask, seen=_whole_chunk),
+        kinds=("A09",),
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "cache.mask-top-left",
@@ -325,6 +359,9 @@ CACHES: Final = (
         "openvinotoolkit/openvino#36680; tenstorrent/tt-metal#48899",
         SESSION,
         partial(_chunk_mask, seen=_from_the_top_left),
+        kinds=("A08",),
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "cache.values-one-behind",
@@ -333,6 +370,8 @@ CACHES: Final = (
         "",
         SESSION,
         _values_shifted,
+        vehicles=given(DENSE),
+        expected=("kv.split",),
     ),
     Fault(
         "ssm.state-kept",
@@ -341,6 +380,9 @@ CACHES: Final = (
         "NovaSky-AI/SkyRL#2056",
         SESSION,
         partial(_kept_between_sequences, kind=SsmState),
+        kinds=("S01",),
+        vehicles=given("cai.diagonal-ssm"),
+        expected=("kv.split",),
     ),
     Fault(
         "ssm.chunk-from-zero",
@@ -349,6 +391,9 @@ CACHES: Final = (
         "huggingface/transformers#46741",
         SESSION,
         _from_zero,
+        kinds=("S04",),
+        vehicles=given("cai.diagonal-ssm", "cai.hybrid"),
+        expected=("kv.split",),
     ),
     Fault(
         "ssm.one-step-a-call",
@@ -357,6 +402,9 @@ CACHES: Final = (
         "huggingface/transformers#46084",
         SESSION,
         _one_step_a_call,
+        kinds=("S05",),
+        vehicles=given("cai.diagonal-ssm"),
+        expected=("kv.split",),
     ),
 )
 """What is wrong with a session."""

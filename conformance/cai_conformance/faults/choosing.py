@@ -10,6 +10,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import COURSE, DENSE, NGRAM, exact, given, run
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.decoding import generation, greedy
 from cai_reference.decoding.generation import DecoderStop, Limits
@@ -82,6 +83,9 @@ CHOOSING: Final = (
         "llama.cpp#15484; pytorch#41781",
         LOOP,
         _last_maximum,
+        kinds=("K06",),
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=("smp.tie",),
     ),
     Fault(
         "stop.eos-ignored",
@@ -90,6 +94,9 @@ CHOOSING: Final = (
         "huggingface/transformers#47912; LostRuins/koboldcpp#1276",
         LOOP,
         _eos_ignored,
+        kinds=("P06",),
+        vehicles=run(DENSE),
+        expected=("spec.eos",),
     ),
     Fault(
         "stop.budget-plus-one",
@@ -98,6 +105,12 @@ CHOOSING: Final = (
         "sgl-project/sglang#31599",
         LOOP,
         _budget_exceeded,
+        kinds=("P07",),
+        vehicles=(*given(DENSE), *run(DENSE)),
+        expected=(
+            "gen.given",
+            "spec.budget",
+        ),
     ),
     Fault(
         "sampler.top-p-without-crossing",
@@ -106,6 +119,9 @@ CHOOSING: Final = (
         "llama.cpp#1953; fishaudio/fish-speech#1171",
         SAMPLER,
         partial(_nucleus, changed=_without_crossing),
+        kinds=("K01",),
+        vehicles=exact(COURSE),
+        expected=("smp.support",),
     ),
     Fault(
         "sampler.top-p-one-more",
@@ -114,6 +130,9 @@ CHOOSING: Final = (
         "huggingface/transformers#18976",
         SAMPLER,
         partial(_nucleus, changed=_one_more_when_met),
+        kinds=("K02",),
+        vehicles=exact(COURSE),
+        expected=("smp.support",),
     ),
     Fault(
         "sampler.temperature-multiplies",
@@ -122,6 +141,8 @@ CHOOSING: Final = (
         "",
         SAMPLER,
         _temperature_multiplies,
+        vehicles=exact(COURSE),
+        expected=("smp.law",),
     ),
 )
 """What is wrong with choosing."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from cai_conformance.faults.errors import FaultAlreadyPlanted
 from cai_conformance.faults.planting import Planting, forget_what_was_computed
+from cai_conformance.faults.vehicle import Vehicle
 
 Plant = Callable[[Planting], None]
 """Replaces parts of the reference."""
@@ -24,6 +25,15 @@ class Place(StrEnum):
     LOOP = "decoding loop"
     SAMPLER = "sampler"
     TRAINING = "training"
+    TOKENIZER = "tokenizer"
+    DATA = "data"
+    INITIAL = "initial weights"
+    SPECULATION = "speculation"
+    EVALUATION = "evaluation"
+    SELECTION = "selection"
+    LOADING = "loading"
+    TRACE = "trace"
+    ARITHMETIC = "arithmetic"
 
 
 FORWARD: Final = frozenset({Place.BATCH, Place.SESSION})
@@ -43,6 +53,10 @@ class Fault:
         plant: replaces parts of the reference.
         knob: the setting that is wrong, such as `rope base`; faults of one knob exclude each other, those of
             different knobs are tried together. Empty for what is no setting.
+        kinds: which kinds of faults that are known in public it stands for, by their names in `kinds`.
+        vehicles: the suites in which it shows, with what is asked of them.
+        expected: names of checks, at least one of which must fail in one of the vehicles.
+        equivalent: why no answer of our models changes; empty where one does.
     """
 
     slug: str
@@ -52,6 +66,10 @@ class Fault:
     places: frozenset[Place]
     plant: Plant
     knob: str = ""
+    kinds: tuple[str, ...] = ()
+    vehicles: tuple[Vehicle, ...] = ()
+    expected: tuple[str, ...] = ()
+    equivalent: str = ""
 
     @property
     def family(self) -> str:
@@ -71,19 +89,54 @@ class Fault:
         Raises:
             FaultAlreadyPlanted: one is, and `nested` was not said.
         """
+        with HeldFault(self).active(nested=nested):
+            yield
+
+
+class HeldFault:
+    """A fault that is planted again and again, and remembers what it remembers: a backend that is wrong all along.
+
+    A judge computes with the reference as well. So the fault is in place while the backend answers, and at no other
+    time.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self._planting: Planting | None = None
+        self._depth = 0
+
+    @contextmanager
+    def active(self, *, nested: bool = False) -> Iterator[None]:
+        """Make the reference wrong for the length of a `with`, as `Fault.planted` does; within another one, nothing.
+
+        Raises:
+            FaultAlreadyPlanted: another fault is planted, and `nested` was not said.
+        """
         with _LOCK:
+            if self._depth:
+                yield
+                return
             if _PLANTED and not nested:
-                raise FaultAlreadyPlanted(self.slug, _PLANTED[-1])
-            planting = Planting()
-            _PLANTED.append(self.slug)
+                raise FaultAlreadyPlanted(self.fault.slug, _PLANTED[-1])
+            _PLANTED.append(self.fault.slug)
+            self._depth = 1
             try:
-                self.plant(planting)
+                self._plant()
                 forget_what_was_computed()
                 yield
             finally:
-                planting.restore()
+                self._depth = 0
+                if self._planting is not None:
+                    self._planting.suspend()
                 forget_what_was_computed()
                 _PLANTED.pop()
+
+    def _plant(self) -> None:
+        if self._planting is None:
+            self._planting = Planting()
+            self.fault.plant(self._planting)
+        else:
+            self._planting.resume()
 
 
 @contextmanager

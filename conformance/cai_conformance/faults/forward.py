@@ -11,6 +11,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import FORWARD, Fault
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import DENSE, given
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import (
     Tape,
@@ -197,6 +198,8 @@ FEEDING: Final = (
         FORWARD,
         _halves_exchanged,
         "gate",
+        vehicles=given(DENSE, "cai.kv-cache"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "swiglu.gelu-for-silu",
@@ -206,6 +209,9 @@ FEEDING: Final = (
         FORWARD,
         _gelu,
         "activation",
+        kinds=("F03",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
 )
 
@@ -218,6 +224,9 @@ WIRING: Final = (
         FORWARD,
         _in_sequence,
         "wiring",
+        kinds=("F05",),
+        vehicles=given("cai.parallel-block"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "block.parallel-for-sequential",
@@ -227,6 +236,8 @@ WIRING: Final = (
         FORWARD,
         _side_by_side,
         "wiring",
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "projection.groups-strided",
@@ -236,6 +247,9 @@ WIRING: Final = (
         FORWARD,
         _groups_strided,
         "groups",
+        kinds=("F07",),
+        vehicles=given("cai.grouped-hybrid"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "projection.groups-apart",
@@ -245,6 +259,8 @@ WIRING: Final = (
         FORWARD,
         _groups_apart,
         "interleaving",
+        vehicles=given("cai.grouped-hybrid"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "projection.square-transposed",
@@ -254,6 +270,9 @@ WIRING: Final = (
         FORWARD,
         _square_transposed,
         "transpose",
+        kinds=("F04",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "embedding.scaled",
@@ -263,6 +282,8 @@ WIRING: Final = (
         FORWARD,
         _embedding_scaled,
         "embedding scale",
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "embedding.padding-embedded",
@@ -272,6 +293,8 @@ WIRING: Final = (
         FORWARD,
         _padding_embedded,
         "padding",
+        vehicles=given("cai.local-global"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "head.no-final-norm",
@@ -281,6 +304,8 @@ WIRING: Final = (
         FORWARD,
         _no_final_norm,
         "final norm",
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "ssm.euler",
@@ -290,5 +315,8 @@ WIRING: Final = (
         FORWARD,
         _euler,
         "recurrence",
+        kinds=("S06",),
+        vehicles=given("cai.diagonal-ssm"),
+        expected=("fwd.oracle",),
     ),
 )

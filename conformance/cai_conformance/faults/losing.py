@@ -10,6 +10,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import DENSE, NGRAM, WINDOWED, exact, given, run
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape, Variable, gather, mean_nll, mean_of, reshape, scale, shapes, swap_axes
 from cai_reference.layers import bias_free, rms_norm
@@ -146,6 +147,9 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_pads_in_denominator),
         "loss",
+        kinds=("L01",),
+        vehicles=(*given(DENSE), *run("cai.kv-cache")),
+        expected=("loss.given",),
     ),
     Fault(
         "loss.pads-scored",
@@ -155,6 +159,9 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_pads_scored),
         "loss",
+        kinds=("E03",),
+        vehicles=given(DENSE),
+        expected=("loss.given",),
     ),
     Fault(
         "loss.mean-of-means",
@@ -164,6 +171,9 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_mean_of_rows),
         "loss",
+        kinds=("L02",),
+        vehicles=given(DENSE),
+        expected=("loss.given",),
     ),
     Fault(
         "loss.sum",
@@ -173,6 +183,8 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_sum),
         "loss",
+        vehicles=given(DENSE),
+        expected=("loss.given",),
     ),
     Fault(
         "loss.heads-summed",
@@ -182,6 +194,8 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_token_mean, summed=True),
         "loss of heads",
+        vehicles=given("cai.multi-token"),
+        expected=("loss.given",),
     ),
     Fault(
         "loss.unshifted",
@@ -191,6 +205,9 @@ LOSING: Final = (
         TRAINING,
         partial(_loss, of_head=_unshifted),
         "targets",
+        kinds=("D01",),
+        vehicles=given(DENSE),
+        expected=("loss.given",),
     ),
     Fault(
         "gradient.tied-once",
@@ -199,6 +216,9 @@ LOSING: Final = (
         "paiml/entrenar#314; NVIDIA/TransformerEngine#3437",
         TRAINING,
         _tied_once,
+        kinds=("L03",),
+        vehicles=given(WINDOWED),
+        expected=("grad.given",),
     ),
     Fault(
         "gradient.norm-without-mean",
@@ -207,6 +227,9 @@ LOSING: Final = (
         "Dao-AILab/quack#53; karpathy/llm.c#763",
         TRAINING,
         _norm_without_mean,
+        kinds=("L05",),
+        vehicles=given(DENSE),
+        expected=("grad.given",),
     ),
     Fault(
         "gradient.last-occurrence",
@@ -215,6 +238,11 @@ LOSING: Final = (
         "",
         TRAINING,
         _last_occurrence,
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "grad.given",
+            "grad.golden",
+        ),
     ),
     Fault(
         "gradient.last-sequence",
@@ -223,6 +251,8 @@ LOSING: Final = (
         "",
         TRAINING,
         _half_batch,
+        vehicles=given(DENSE),
+        expected=("grad.given",),
     ),
 )
 """What is wrong with a loss, or with a gradient whose loss is right."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import FORWARD, Fault
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import DENSE, WINDOWED, given
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape, Variable, add, mean_over, multiply, reshape, scale, tanh
 from cai_reference.layers import rms_norm
@@ -78,6 +79,9 @@ NORMS: Final = (
         FORWARD,
         _epsilon_outside,
         "place of epsilon",
+        kinds=("F02",),
+        vehicles=given(WINDOWED),
+        expected=("fwd.oracle",),
     ),
     *(
         Fault(
@@ -88,6 +92,9 @@ NORMS: Final = (
             FORWARD,
             partial(_epsilon, used=float(exponent)),
             "norm epsilon",
+            kinds=("F02",),
+            vehicles=given(DENSE),
+            expected=("fwd.oracle",),
         )
         for exponent in ("1e-5", "1e-6", "1e-8")
     ),
@@ -99,6 +106,8 @@ NORMS: Final = (
         FORWARD,
         _gain_plus_one,
         "norm gain",
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "norm.mean-subtracted",
@@ -108,6 +117,8 @@ NORMS: Final = (
         FORWARD,
         _centred,
         "norm kind",
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "norm.alpha-ignored",
@@ -117,6 +128,8 @@ NORMS: Final = (
         FORWARD,
         _alpha_ignored,
         "norm alpha",
+        vehicles=given("cai.local-global"),
+        expected=("fwd.oracle",),
     ),
 )
 """What is wrong with norms."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import COURSE, DENSE, NGRAM, exact, given
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Parameter
 from cai_reference.training.adamw import AdamW, GradientScale, GradientTransform, Moments
@@ -97,13 +98,21 @@ def _clip(planting: Planting, scale: Scale) -> None:
         if transform is None:
             step_with(optimizer, parameters, gradients)
             return
-        norms = {name: float(np.sqrt(np.sum(value * value))) for name, value in gradients.items()}
-        total = float(np.sqrt(sum(norm * norm for norm in norms.values())))
+        norms = {name: _norm([value]) for name, value in gradients.items()}
+        total = _norm(list(gradients.values()))
         limit = total * float(transform(np.ones(1))[0])
         scaled = {name: value * scale(norms[name], total, limit) for name, value in gradients.items()}
         step_with(optimizer, parameters, scaled)
 
     planting.method(AdamW, "step_with", wrong)
+
+
+def _norm(gradients: Sequence[Array]) -> float:
+    """Return the root of the sum of squares, which neither overflows nor underflows on the way."""
+    largest = max((float(np.max(np.abs(value), initial=0.0)) for value in gradients), default=0.0)
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.sqrt(sum(float(np.sum((value / largest) ** 2)) for value in gradients)))
 
 
 def _per_tensor(norm: float, total: float, limit: float) -> float:
@@ -112,6 +121,10 @@ def _per_tensor(norm: float, total: float, limit: float) -> float:
 
 def _not_at_all(norm: float, total: float, limit: float) -> float:
     return 1.0
+
+
+def _with_epsilon(norm: float, total: float, limit: float) -> float:
+    return min(1.0, limit / (total + 1e-6))
 
 
 def _by_squares(planting: Planting) -> None:
@@ -143,6 +156,11 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(decay_after=True)),
         "decay",
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.coupled-decay",
@@ -152,6 +170,12 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(coupled=True)),
         "decay",
+        kinds=("O03",),
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.decays-everything",
@@ -161,6 +185,8 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(decays_all=True)),
         "decay",
+        vehicles=given(DENSE),
+        expected=("opt.given",),
     ),
     Fault(
         "adamw.no-decay",
@@ -170,6 +196,11 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(decays_none=True)),
         "decay",
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.no-bias-correction",
@@ -179,6 +210,12 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(corrected=False)),
         "bias correction",
+        kinds=("O01",),
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.eps-inside-root",
@@ -188,6 +225,12 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(epsilon_inside=True)),
         "place of epsilon",
+        kinds=("O02",),
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.eps-before-correction",
@@ -197,6 +240,11 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(epsilon_scaled=True)),
         "place of epsilon",
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "adamw.betas-exchanged",
@@ -206,6 +254,11 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_formula, formula=Formula(exchanged_betas=True)),
         "betas",
+        vehicles=(*given(DENSE), *exact(NGRAM)),
+        expected=(
+            "opt.given",
+            "opt.step",
+        ),
     ),
     Fault(
         "clip.per-tensor",
@@ -215,6 +268,9 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_clip, scale=_per_tensor),
         "clip",
+        kinds=("L06",),
+        vehicles=given(DENSE),
+        expected=("opt.given",),
     ),
     Fault(
         "clip.none",
@@ -224,6 +280,19 @@ OPTIMIZING: Final = (
         TRAINING,
         partial(_clip, scale=_not_at_all),
         "clip",
+        vehicles=given(DENSE),
+        expected=("opt.given",),
+    ),
+    Fault(
+        "clip.epsilon",
+        "a small number added to the norm",
+        "Gradients are scaled by limit / (norm + 1e-6), as some libraries do.",
+        "",
+        TRAINING,
+        partial(_clip, scale=_with_epsilon),
+        "clip",
+        vehicles=(*given(DENSE), *exact(COURSE)),
+        expected=("opt.given", "opt.step"),
     ),
     Fault(
         "clip.squared-norm",
@@ -233,6 +302,9 @@ OPTIMIZING: Final = (
         TRAINING,
         _by_squares,
         "clip",
+        kinds=("L06",),
+        vehicles=given(DENSE),
+        expected=("opt.given",),
     ),
 )
 """What is wrong with a step once its gradients are right."""

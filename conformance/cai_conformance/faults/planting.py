@@ -24,31 +24,36 @@ Holders: TypeAlias = list[tuple[ModuleType, str]]
 
 
 class Planting:
-    """One planting: what was replaced, and how to undo it."""
+    """One planting: what is replaced, how to undo it for a while, and how to do it again."""
 
     def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+        self._changes: list[_Change] = []
+        self._in_place = 0
 
     def function(self, right: Function, wrong: Function) -> None:
         """Put `wrong` in the place of a function of the reference, wherever a module looks it up."""
-        known, modules = _index(), len(sys.modules)
-        holders = known.holders_of(right)
-        known.stand_ins[id(wrong)] = holders
+        present: list[tuple[Holders, int]] = []
+
+        def apply() -> None:
+            known = _index()
+            holders = known.holders_of(right)
+            known.stand_ins[id(wrong)] = holders
+            present.append((holders, len(sys.modules)))
+            _bind(holders, right, wrong)
 
         def undo() -> None:
+            holders, modules = present.pop()
             _bind(holders, wrong, right)
-            known.stand_ins.pop(id(wrong), None)
+            _index().stand_ins.pop(id(wrong), None)
             if len(sys.modules) != modules:
                 _bind(_search(wrong), wrong, right)
 
-        self._undo.append(undo)
-        _bind(holders, right, wrong)
+        self._make(apply, undo)
 
-    def name(self, module: ModuleType, name: str, wrong: Callable[..., object]) -> None:
+    def name(self, module: ModuleType, name: str, wrong: object) -> None:
         """Put `wrong` in the place of what one module calls `name`; what other modules call so stays."""
         right = getattr(module, name)
-        self._undo.append(lambda: setattr(module, name, right))
-        setattr(module, name, wrong)
+        self._make(lambda: setattr(module, name, wrong), lambda: setattr(module, name, right))
 
     def method(self, owner: type, name: str, wrong: Callable[..., object]) -> None:
         """Put `wrong` in the place of a method, class method or property that `owner` itself defines.
@@ -57,13 +62,33 @@ class Planting:
         """
         right = vars(owner)[name]
         kind = type(right) if isinstance(right, classmethod | staticmethod | property) else None
-        self._undo.append(lambda: setattr(owner, name, right))
-        setattr(owner, name, wrong if kind is None else kind(wrong))
+        stand_in = wrong if kind is None else kind(wrong)
+        self._make(lambda: setattr(owner, name, stand_in), lambda: setattr(owner, name, right))
 
-    def restore(self) -> None:
+    def suspend(self) -> None:
         """Put everything back, newest first."""
-        while self._undo:
-            self._undo.pop()()
+        while self._in_place:
+            self._in_place -= 1
+            self._changes[self._in_place].undo()
+
+    def resume(self) -> None:
+        """Replace everything again, oldest first."""
+        while self._in_place < len(self._changes):
+            self._changes[self._in_place].apply()
+            self._in_place += 1
+
+    def _make(self, apply: Callable[[], None], undo: Callable[[], None]) -> None:
+        apply()
+        self._changes.append(_Change(apply, undo))
+        self._in_place += 1
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One replacement, both ways."""
+
+    apply: Callable[[], None]
+    undo: Callable[[], None]
 
 
 def forget_what_was_computed() -> None:

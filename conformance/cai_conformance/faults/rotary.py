@@ -9,6 +9,7 @@ import numpy as np
 
 from cai_conformance.faults.fault import FORWARD, Fault
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import COURSE, DENSE, WINDOWED, given, run
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.decoding import layer_states
@@ -104,6 +105,9 @@ ROTARY: Final = (
         FORWARD,
         partial(_layout, layout=RopeLayout.HALF_SPLIT),
         "rope layout",
+        kinds=("A01",),
+        vehicles=given(COURSE, "cai.kv-cache"),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "rope.adjacent",
@@ -113,6 +117,9 @@ ROTARY: Final = (
         FORWARD,
         partial(_layout, layout=RopeLayout.ADJACENT),
         "rope layout",
+        kinds=("A01",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     *(
         Fault(
@@ -123,8 +130,10 @@ ROTARY: Final = (
             FORWARD,
             partial(_tables, base=float(base)),
             "rope base",
+            vehicles=given(suite),
+            expected=("fwd.oracle",),
         )
-        for base in (10000, 500000, 1000000)
+        for base, suite in ((10000, DENSE), (500000, WINDOWED), (1000000, DENSE))
     ),
     Fault(
         "rope.start-plus-one",
@@ -135,6 +144,8 @@ ROTARY: Final = (
         FORWARD,
         partial(_tables, ahead=1),
         "rope start",
+        vehicles=run(DENSE),
+        expected=("fwd.stage",),
     ),
     Fault(
         "rope.start-minus-one",
@@ -144,6 +155,8 @@ ROTARY: Final = (
         FORWARD,
         partial(_tables, ahead=-1),
         "rope start",
+        vehicles=run(DENSE),
+        expected=("fwd.stage",),
     ),
     Fault(
         "rope.clockwise",
@@ -152,6 +165,8 @@ ROTARY: Final = (
         "huggingface/transformers#39687",
         FORWARD,
         _clockwise,
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "rope.none",
@@ -160,6 +175,8 @@ ROTARY: Final = (
         "",
         FORWARD,
         _unturned,
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "rope.angles-in-half-precision",
@@ -168,6 +185,9 @@ ROTARY: Final = (
         "huggingface/transformers#29285; huggingface/candle#3698",
         FORWARD,
         partial(_tables, narrow=True),
+        kinds=("A05",),
+        vehicles=given(DENSE),
+        expected=("fwd.oracle",),
     ),
     Fault(
         "attention.keys-unrotated",
@@ -176,6 +196,9 @@ ROTARY: Final = (
         "huggingface/transformers#25199; onnxruntime/mobius#548",
         FORWARD,
         _queries_only,
+        kinds=("A04",),
+        vehicles=given(DENSE, "cai.kv-cache"),
+        expected=("fwd.oracle",),
     ),
 )
 """What is wrong with positions in a forward pass; positions of sessions are among the faults of caches."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from cai_conformance.faults.fault import FORWARD, Fault, Place
 from cai_conformance.faults.planting import Planting
+from cai_conformance.faults.vehicle import WINDOWED, given
 from cai_reference.autograd import Tape, Variable, probability
 from cai_reference.decoding.row_store import RowStore
 
@@ -61,6 +62,12 @@ WINDOWS: Final = (
         FORWARD,
         partial(_both, changed=_longer),
         "window",
+        kinds=("W01",),
+        vehicles=given(WINDOWED, "cai.local-global"),
+        expected=(
+            "kv.reach",
+            "fwd.oracle",
+        ),
     ),
     Fault(
         "window.minus-one",
@@ -70,6 +77,12 @@ WINDOWS: Final = (
         FORWARD,
         partial(_both, changed=_shorter),
         "window",
+        kinds=("W02",),
+        vehicles=given(WINDOWED, "cai.local-global"),
+        expected=(
+            "kv.reach",
+            "fwd.oracle",
+        ),
     ),
     Fault(
         "window.none",
@@ -79,6 +92,8 @@ WINDOWS: Final = (
         FORWARD,
         partial(_both, changed=_none),
         "window",
+        vehicles=given(WINDOWED),
+        expected=("kv.reach",),
     ),
     Fault(
         "cache.window-ignored",
@@ -87,6 +102,12 @@ WINDOWS: Final = (
         "huggingface/candle#3698; huggingface/transformers#32522",
         frozenset({Place.SESSION}),
         partial(_session, changed=_none),
+        kinds=("W03",),
+        vehicles=given(WINDOWED, "cai.local-global"),
+        expected=(
+            "kv.reach",
+            "kv.split",
+        ),
     ),
 )
 """What is wrong with windows, in both paths or in the cached one alone."""

@@ -1,0 +1,57 @@
+"""Judging many faults, in worker processes: each fault in a vehicle is a task of its own, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import TypeAlias
+
+from cai_conformance.faults import FAULTS, Fault, Vehicle
+from cai_conformance.killing.observing import Observation, observe
+from cai_conformance.killing.results import FaultResult, KillMatrix
+
+Task: TypeAlias = tuple[str, Vehicle]
+Told: TypeAlias = Callable[[str], None]
+"""Hears of each task that is done: the fault and its vehicle."""
+
+
+def run_faults(
+    faults: Sequence[Fault] = FAULTS, jobs: int = 1, told: Told | None = None, *, untouched: bool = True
+) -> KillMatrix:
+    """Judge faults in all their vehicles, and each of these vehicles without a fault.
+
+    Args:
+        faults: which.
+        jobs: how many processes work beside each other; with 1, this one does.
+        told: hears of each task that is done.
+        untouched: whether the reference as it is has to be judged, too.
+
+    Raises:
+        GoldenError: the suites' own files are missing or damaged.
+    """
+    wanted = sorted({vehicle for fault in faults for vehicle in fault.vehicles}) if untouched else []
+    tasks: list[Task] = [("", vehicle) for vehicle in wanted]
+    tasks += [(fault.slug, vehicle) for fault in faults for vehicle in fault.vehicles]
+    found: dict[Task, Observation] = {}
+    for task, observation in _observed(tasks, jobs):
+        found[task] = observation
+        if told is not None:
+            told(f"{task[0] or 'no fault'} in {task[1]}")
+    results = [FaultResult(each, tuple(found[each.slug, vehicle] for vehicle in each.vehicles)) for each in faults]
+    return KillMatrix(tuple(results), tuple(found["", vehicle] for vehicle in wanted))
+
+
+def _observed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Observation]]:
+    if jobs == 1 or len(tasks) < 2:
+        for task in tasks:
+            yield task, observe(*task)
+        return
+    # Workers start afresh, so that they share no lock, no thread and no planted fault with this process.
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(observe, *task): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,270 @@
+"""`cai-conform faults`: which mistakes the suites are known to catch, and the proof that they do."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.terminal import output, progress, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from cai_conformance.faults import Fault
+    from cai_conformance.killing import FaultResult, KillMatrix
+
+app = typer.Typer(help="Seeded faults: the mistakes that the suites are known to catch.", no_args_is_help=True)
+
+
+class ListFormat(StrEnum):
+    """How faults are listed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class MatrixFormat(StrEnum):
+    """How the kill matrix is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+Slug = Annotated[str, typer.Argument(metavar="SLUG", help="A fault, such as rope.half-split.")]
+Slugs = Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="Faults. All of them if left out.")]
+Family = Annotated[
+    str | None, typer.Option("--family", metavar="NAME", help="Only faults whose slug begins so, such as rope.")
+]
+Listed = Annotated[
+    ListFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
+]
+Printed = Annotated[
+    MatrixFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
+]
+Target = Annotated[Path | None, typer.Option("--write", metavar="FILE", help="Write the matrix as one JSON document.")]
+Without = Annotated[
+    str | None,
+    typer.Option("--without-check", metavar="NAME", help="Say which faults would be missed without this check."),
+]
+ByCheck = Annotated[bool, typer.Option("--by-check", help="Say of each check which faults it kills, and which alone.")]
+
+SLUG_CELLS, SUITE_CELLS, KILLED_CELLS = 29, 20, 16
+"""How wide the columns of the matrix are; with what is between and behind them they fill 80 cells."""
+
+
+@app.command("list")
+def list_faults(family: Family = None, output_format: Listed = None) -> None:
+    """List the seeded faults: slug, where each acts, and what is wrong."""
+    console = output(options.ColorChoice.AUTO)
+    chosen = _chosen([], family)
+    if output_format is ListFormat.TABLE or (output_format is None and console.is_terminal):
+        from cai_conformance.reports.screen import fold, padded
+
+        width = max(len(fault.slug) for fault in chosen)
+        for fault in chosen:
+            first, *rest = fold(fault.title, max(80 - width - 2, 20))
+            print(f"{padded(fault.slug, width)}  {first}")
+            for part in rest:
+                print(f"{' ' * width}  {part}")
+        say(f"cai-conform: {len(chosen)} faults")
+        return
+    for fault in chosen:
+        print(json.dumps(_as_object(fault), ensure_ascii=False))
+
+
+@app.command()
+def explain(slug: Slug) -> None:
+    """Say what a fault does, where it was seen, where it acts, which checks must fail, and which do."""
+    from cai_conformance.faults import fault_named
+    from cai_conformance.faults.kinds import KINDS
+    from cai_conformance.killing.matrix_file import known_kill
+
+    fault = fault_named(slug)
+    print(f"{fault.slug}: {fault.title}\n")
+    print(textwrap.fill(fault.story, 78))
+    print()
+    for kind in fault.kinds:
+        print(_filled("kind", f"{kind}, {KINDS[kind]}"))
+    if fault.precedent:
+        print(_filled("seen in", fault.precedent))
+    print(_filled("acts in", ", ".join(sorted(place.value for place in fault.places))))
+    if fault.knob:
+        print(_filled("setting", fault.knob))
+    print(_filled("shows in", ", ".join(map(str, fault.vehicles))))
+    if fault.equivalent:
+        print(_filled("changes", f"nothing: {fault.equivalent}"))
+        return
+    known = known_kill(slug)
+    print(_filled("must fail", " or ".join(fault.expected)))
+    print(_filled("killed by", ", ".join(known.killed_by)))
+    print(_filled("also seen", ", ".join(known.also_seen_by) or "by nothing else"))
+
+
+@app.command()
+def run(
+    slugs: Slugs = None,
+    family: Family = None,
+    jobs: options.Jobs = None,
+    output_format: Printed = None,
+    write: Target = None,
+    without_check: Without = None,
+    by_check: ByCheck = False,
+    color: options.Color = options.ColorChoice.AUTO,
+) -> None:
+    """Judge the reference with each fault, and say which checks see it. Exit code 1 if one is not killed."""
+    from cai_conformance.killing import run_faults
+    from cai_conformance.killing.check_names import known_check
+    from cai_conformance.killing.matrix_file import matrix_bytes
+
+    if without_check is not None:
+        known_check(without_check)
+    chosen = _chosen(slugs or [], family)
+    tasks = len({vehicle for fault in chosen for vehicle in fault.vehicles})
+    tasks += sum(len(fault.vehicles) for fault in chosen)
+    with progress("judging wrong backends", tasks) as told:
+        matrix = run_faults(chosen, jobs or os.cpu_count() or 1, told)
+    if write is not None:
+        write.write_bytes(matrix_bytes(matrix))
+    console = output(color)
+    chosen_format = output_format or (MatrixFormat.TABLE if console.is_terminal else MatrixFormat.JSON)
+    if by_check:
+        _print_by_check(matrix, chosen_format)
+    else:
+        _print_matrix(matrix.results, chosen_format, console)
+    problems = list(matrix.problems())
+    if without_check is not None:
+        problems += _missed(matrix, without_check)
+    for problem in problems:
+        say(f"cai-conform: {problem}")
+    killed = sum(not result.fault.equivalent for result in matrix.results)
+    say(
+        f"cai-conform: {len(matrix.results)} faults, {killed} to be killed, "
+        f"{len(matrix.results) - killed} that change nothing; {len(problems)} problems"
+    )
+    raise typer.Exit(1 if problems else 0)
+
+
+def _chosen(slugs: Sequence[str], family: str | None) -> tuple[Fault, ...]:
+    """Return the named faults, in the order of the catalogue.
+
+    Raises:
+        UnknownFault: there is none of a slug, or of the family.
+    """
+    from cai_conformance.faults import FAULTS, fault_named
+    from cai_conformance.faults.errors import UnknownFault
+
+    wanted = {fault_named(slug).slug for slug in slugs}
+    found = tuple(
+        fault for fault in FAULTS if (not wanted or fault.slug in wanted) and (family is None or fault.family == family)
+    )
+    if not found:
+        raise UnknownFault(family or "")
+    return found
+
+
+def _as_object(fault: Fault) -> dict[str, object]:
+    return {
+        "type": "fault",
+        "slug": fault.slug,
+        "title": fault.title,
+        "story": fault.story,
+        "precedent": fault.precedent,
+        "kinds": list(fault.kinds),
+        "places": sorted(place.value for place in fault.places),
+        "vehicles": list(map(str, fault.vehicles)),
+        "expected": list(fault.expected),
+        "equivalent": fault.equivalent,
+    }
+
+
+def _filled(name: str, text: str) -> str:
+    return textwrap.fill(f"{name:<11}{text}", 78, subsequent_indent=" " * 11, break_on_hyphens=False)
+
+
+def _missed(matrix: KillMatrix, check: str) -> list[str]:
+    return [
+        f"without {check}, {result.fault.slug} would be {result.without(check).value}"
+        for result in matrix.lost_without(check)
+    ]
+
+
+def _rows(results: Sequence[FaultResult]) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            result.fault.slug,
+            " ".join(map(str, (each.vehicle for each in result.observations))),
+            " ".join(result.killed_by) or result.standing.value,
+            str(len(result.also_seen_by)),
+        )
+        for result in results
+    ]
+
+
+def _print_matrix(results: Sequence[FaultResult], chosen: MatrixFormat, console: Console) -> None:
+    from cai_conformance.killing.matrix_file import document_of
+    from cai_conformance.killing.results import SOUND
+
+    if chosen is MatrixFormat.JSON:
+        for result in results:
+            document = {"type": "fault", "slug": result.fault.slug, **document_of(result)}
+            print(json.dumps(document, ensure_ascii=False))
+        return
+    names = ("fault", "vehicles", "killed by", "also seen by")
+    if chosen is MatrixFormat.MARKDOWN:
+        print(f"| {' | '.join(names)} |\n|---|---|---|---|")
+        for row in _rows(results):
+            print(f"| `{row[0]}` | {row[1]} | {row[2]} | {row[3]} |")
+        return
+    console.print(_lines((names[0], names[1], names[2], "also"))[0], style="dim", soft_wrap=True)
+    for result, row in zip(results, _rows(results), strict=True):
+        style = "" if result.standing in SOUND else "bold red"
+        for line in _lines(row):
+            console.print(line, style=style, soft_wrap=True, markup=False)
+
+
+def _lines(row: tuple[str, str, str, str]) -> list[str]:
+    """Return the lines of one fault: cells are folded, and the slug, which one may want to copy, is not."""
+    from itertools import zip_longest
+
+    from cai_conformance.reports.screen import fold, padded
+
+    slug, vehicles, killed, also = row
+    slugs = [slug] if len(slug) <= SLUG_CELLS else [slug, ""]
+    columns = (fold(vehicles, SUITE_CELLS), fold(killed, KILLED_CELLS), [also])
+    if len(slug) > SLUG_CELLS:
+        columns = tuple(["", *column] for column in columns)  # type: ignore[assignment]
+    return [
+        f"{padded(first, SLUG_CELLS)}  {padded(suite, SUITE_CELLS)}  {padded(check, KILLED_CELLS)}  {count}".rstrip()
+        for first, suite, check, count in zip_longest(slugs, *columns, fillvalue="")
+    ]
+
+
+def _print_by_check(matrix: KillMatrix, chosen: MatrixFormat) -> None:
+    from cai_conformance.killing.check_names import check_names
+    from cai_conformance.killing.idle import IDLE
+
+    kills, alone = matrix.kills(), matrix.kills_alone()
+    rows = [(name, kills.get(name, ()), alone.get(name, ())) for name in check_names()]
+    if chosen is MatrixFormat.JSON:
+        for name, seen, only in rows:
+            stays = IDLE.get(name, "")
+            print(json.dumps({"type": "check", "check": name, "kills": seen, "alone": only, "stays": stays}))
+        return
+    if chosen is MatrixFormat.MARKDOWN:
+        print("| check | kills | alone |\n|---|---|---|")
+        for name, seen, only in rows:
+            print(f"| `{name}` | {len(seen)} | {', '.join(f'`{slug}`' for slug in only)} |")
+        return
+    for name, seen, only in rows:
+        said = f"{len(seen)} faults" + (f", alone: {', '.join(only)}" if only else "")
+        print(_filled(f"{name:<17}", said if seen else f"none, and stays: {IDLE.get(name, 'nobody says why')}"))
