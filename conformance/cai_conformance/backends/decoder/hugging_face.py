@@ -15,8 +15,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
+from cai_conformance.backends.decoder.weights_layout import WeightsLayout
+from cai_conformance.backends.tensor_file import read_tensor_file
+from cai_conformance.errors import InputUnreadable
 from cai_reference.arithmetic import Array
 from cai_reference.models.llama_configuration import LlamaConfiguration
 from cai_reference.text import BOS, EOS
@@ -74,10 +77,18 @@ def write_tensors(values: Mapping[str, Array]) -> bytes:
 
 
 def read_tensors(data: bytes) -> dict[str, Array]:
-    """Return the values of a `model.safetensors` in double precision, by the reference's names."""
+    """Return the values of a `model.safetensors` in double precision, by the reference's names.
+
+    Raises:
+        InputUnreadable: the file is damaged, or a tensor is none of a Llama model.
+    """
+    file = WeightsLayout.HUGGING_FACE.file
     values: dict[str, Array] = {}
-    for name, tensor in load(data).items():
-        ours, value = native_name(name), np.asarray(tensor, dtype=np.float64)
+    for name, value in read_tensor_file(data, file).items():
+        try:
+            ours = native_name(name)
+        except KeyError:
+            raise InputUnreadable(file, f"the tensor {name[:60]!r} is none of a Llama model") from None
         values[ours] = np.ascontiguousarray(value.T) if is_transposed(ours) else value
     return values
 
