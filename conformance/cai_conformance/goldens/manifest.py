@@ -31,7 +31,9 @@ def read(data: bytes, path: str) -> dict[str, SuiteEntry]:
     try:
         page = strict_json.obj(strict_json.parse(data), ("format", "suites"), "the manifest")
         if page["format"] != FORMAT or isinstance(page["format"], bool):
-            raise ValueError(f"its format is {page['format']!r}, and this program knows format {FORMAT}")
+            raise ValueError(
+                f"its format is {strict_json.shown(page['format'])}, and this program knows format {FORMAT}"
+            )
         entries = [
             _suite(value, f"suite {place}") for place, value in enumerate(strict_json.array(page["suites"], "suites"))
         ]

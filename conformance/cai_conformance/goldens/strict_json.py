@@ -9,8 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from typing import Final
 
 Object = dict[str, object]
+
+LIMIT: Final = 1 << 63
+"""Every count is below it, so that products of a few stay short and can be printed."""
+
+SHOWN: Final = 60
+"""So many characters of a key are told."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -19,16 +26,20 @@ def parse(data: bytes) -> object:
     """Decode UTF-8 JSON.
 
     Raises:
-        ValueError: not UTF-8, not JSON, a key twice, or nested beyond reason.
+        ValueError: not UTF-8, not JSON, a key twice, half of a character, or nested beyond reason.
     """
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value: object = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON at line {error.lineno} column {error.colno} ({error.msg})") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    # Only an escape can spell one.
+    if b"\\u" in data and _has_lone_surrogate(value):
+        raise ValueError("a string holds a lone surrogate")
+    return value
 
 
 def write_line(value: Object) -> bytes:
@@ -50,7 +61,7 @@ def obj(value: object, keys: Iterable[str], where: str, optional: Iterable[str] 
     if missing:
         raise ValueError(f"{where} lacks the key {missing[0]}")
     if unknown:
-        raise ValueError(f"{where} has the unknown key {unknown[0]}")
+        raise ValueError(f"{where} has the unknown key {unknown[0][:SHOWN]}")
     return value
 
 
@@ -69,8 +80,8 @@ def text(value: object, where: str) -> str:
 
 
 def count(value: object, where: str) -> int:
-    """An integer of at least 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    """An integer of at least 0 that fits into 63 bits."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LIMIT:
         raise ValueError(f"{where} is not a count")
     return value
 
@@ -82,14 +93,37 @@ def sha256(value: object, where: str) -> str:
     return value
 
 
+def shown(value: object) -> str:
+    """A value for a message, cut where it is long; of what is nested only what it is."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if any(isinstance(item, list | dict) for item in inner):
+        return "an object" if isinstance(value, dict) else "a list"
+    spelt = repr(value)
+    return spelt if len(spelt) <= SHOWN else f"{spelt[: SHOWN - 1]}…"
+
+
 def _unique(pairs: list[tuple[str, object]]) -> Object:
     found: Object = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key} stands twice in one object")
+            raise ValueError(f"the key {key[:SHOWN]} stands twice in one object")
         found[key] = value
     return found
 
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _has_lone_surrogate(value: object) -> bool:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str) and any("\ud800" <= character <= "\udfff" for character in item):
+            return True
+        if isinstance(item, dict):
+            pending.extend(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return False

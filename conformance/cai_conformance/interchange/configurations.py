@@ -69,7 +69,7 @@ def read_configuration(text: str) -> Configuration:
             return _decoder(parsed)
     except CaiReferenceError as error:
         raise ValueError(str(error)) from error
-    raise ValueError(f"the model {model!r} is neither {DECODER!r} nor {DRAFT!r}")
+    raise ValueError(f"the model {strict_json.shown(model)} is neither {DECODER!r} nor {DRAFT!r}")
 
 
 def _draft(value: strict_json.Object) -> DraftConfiguration:
@@ -84,9 +84,9 @@ def _decoder(parsed: strict_json.Object) -> DecoderConfiguration:
     wirings = {wiring.value: wiring for wiring in Wiring}
     wiring, groups, base = value["wiring"], value["channels_per_group"], value["rope_base"]
     if not isinstance(wiring, str) or wiring not in wirings:
-        raise ValueError(f"wiring is {wiring!r}, not one of {', '.join(wirings)}")
+        raise ValueError(f"wiring is {strict_json.shown(wiring)}, not one of {', '.join(wirings)}")
     if not isinstance(base, float) or not math.isfinite(base) or base <= 0:
-        raise ValueError(f"rope_base is {base!r}, not a positive number with a decimal point")
+        raise ValueError(f"rope_base is {strict_json.shown(base)}, not a positive number with a decimal point")
     return DecoderConfiguration(
         vocabulary,
         context,
@@ -120,7 +120,7 @@ def _mixer(value: object) -> MixerSpec:
     if kind == "diagonal-ssm":
         strict_json.obj(value, ("mixer",), "a mixer")
         return SsmSpec()
-    raise ValueError(f"a mixer is {value!r}, which is none")
+    raise ValueError(f"a mixer is {strict_json.shown(value)}, which is none")
 
 
 def _size(value: strict_json.Object, key: str) -> int:
