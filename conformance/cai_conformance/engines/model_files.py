@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-from safetensors.numpy import load
+from typing import Final
 
 from cai_conformance.backends.decoder import hugging_face
 from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.backends.decoder.plan import DECODE_PHASES
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
+from cai_conformance.backends.tensor_file import read_tensor_file
 from cai_conformance.engines.given_model import SETTINGS
 from cai_conformance.engines.tensor_names import file_tensors
+from cai_conformance.errors import InputUnreadable
+from cai_conformance.goldens import strict_json
 from cai_conformance.interchange.configurations import read_configuration
+from cai_conformance.interchange.model_settings import ModelSettings
+from cai_conformance.interchange.tensor_shapes import tensor_shapes
 from cai_reference.arithmetic import Array
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
@@ -27,7 +29,9 @@ from cai_reference.models.decoder_configuration import DecoderConfiguration
 from cai_reference.models.llama import Llama
 from cai_reference.models.llama_configuration import LlamaConfiguration
 from cai_reference.models.stack import DecoderStack, Sizes
+from cai_reference.nets.conversion.to_decoder import undrawn
 from cai_reference.splitmix import SplitMix64
+from cai_reference.training.model_kinds import least_weights
 
 CONTEXT: Final = 48
 """How many tokens the folders of engines are asked about; their settings state positions, which are more."""
@@ -59,38 +63,56 @@ class FolderModel:
 def read_folder(folder: Path) -> FolderModel:
     """Read the settings and weights of a model folder.
 
+    No size in the settings is believed before the tensors are found to have it.
+
     Raises:
         OSError: a file cannot be read.
         ValueError: the settings or tensors are not those of a model of the reference.
         CaiReferenceError: the sizes do not fit.
     """
-    text = (folder / SETTINGS).read_text(encoding="utf-8")
-    settings = json.loads(text)
+    text = (folder / SETTINGS).read_bytes()
+    settings = strict_json.parse(text)
     if not isinstance(settings, dict):
         raise ValueError(f"{SETTINGS} is no object")
-    if "hidden_size" in settings:
-        data = (folder / WeightsLayout.HUGGING_FACE.file).read_bytes()
-        values = hugging_face.read_tensors(data)
-        return _filled(Llama.initialize(_hugging_face(settings), SplitMix64(0)), values, WeightsLayout.HUGGING_FACE)
-    data = (folder / WeightsLayout.NATIVE.file).read_bytes()
-    values = {name: np.asarray(value, dtype=np.float64) for name, value in load(data).items()}
-    if settings.get("model") == "llama":
-        return _filled(Llama.initialize(_llama(settings), SplitMix64(0)), values)
-    sizes = read_configuration(text)
-    if not isinstance(sizes, DecoderConfiguration):
-        raise ValueError(f"{SETTINGS} describes no decoder")
-    return _filled(Decoder.initialize(sizes, SplitMix64(0)), values)
+    stated = ModelSettings(settings)
+    hugging_face_names = "hidden_size" in settings
+    layout = WeightsLayout.HUGGING_FACE if hugging_face_names else WeightsLayout.NATIVE
+    data = (folder / layout.file).read_bytes()
+    try:
+        values = hugging_face.read_tensors(data) if hugging_face_names else read_tensor_file(data, layout.file)
+        if hugging_face_names or settings.get("model") == "llama":
+            sizes = _hugging_face(stated) if hugging_face_names else _llama(stated)
+            needed, found = least_weights(sizes), sum(value.size for value in values.values())
+            if needed > found:
+                raise ValueError(f"{SETTINGS} describes more weights than the {found} of {layout.file}")
+            return _filled(Llama.initialize(sizes, SplitMix64(0)), values, layout)
+        described = read_configuration(text.decode("utf-8"))
+        if not isinstance(described, DecoderConfiguration):
+            raise ValueError(f"{SETTINGS} describes no decoder")
+        for name, shape in tensor_shapes(described):
+            _check_size(values, name, shape)
+    except InputUnreadable as error:
+        raise ValueError(str(error)) from error
+    model = undrawn(described)
+    assert isinstance(model, Decoder)
+    return _filled(model, values)
 
 
-def _filled(model: DecoderStack, values: Tensors, layout: WeightsLayout = WeightsLayout.NATIVE) -> FolderModel:
+def _filled(model: Decoder | Llama, values: Tensors, layout: WeightsLayout = WeightsLayout.NATIVE) -> FolderModel:
     names = {parameter.name for parameter in model.parameters}
     if names != set(values):
         raise ValueError(f"tensors differ: {', '.join(sorted(names ^ set(values))[:3])}")
     for parameter in model.parameters:
+        _check_size(values, parameter.name, parameter.shape)
         parameter.assign(values[parameter.name].reshape(parameter.shape))
-    sizes = model.configuration
-    assert isinstance(sizes, DecoderConfiguration | LlamaConfiguration)
-    return FolderModel(model, _conventions(sizes), layout)
+    return FolderModel(model, _conventions(model.configuration), layout)
+
+
+def _check_size(values: Tensors, name: str, shape: tuple[int, ...]) -> None:
+    if name not in values:
+        raise ValueError(f"tensors differ: {name}")
+    if values[name].size != prod(shape):
+        raise ValueError(f"the tensor {name!r} has the shape {list(values[name].shape)}, not {list(shape)}")
 
 
 @lru_cache(maxsize=len(DECODE_PHASES))
@@ -111,38 +133,38 @@ def _spelt_out(sizes: Sizes) -> Sizes:
     return sizes
 
 
-def _hugging_face(settings: Mapping[str, Any]) -> LlamaConfiguration:
+def _hugging_face(settings: ModelSettings) -> LlamaConfiguration:
     return LlamaConfiguration(
-        settings["vocab_size"],
+        settings.size("vocab_size"),
         CONTEXT,
-        settings["hidden_size"],
-        settings["num_attention_heads"],
-        settings["intermediate_size"],
-        settings["num_hidden_layers"],
-        key_value_heads=settings["num_key_value_heads"],
-        head_width=settings["head_dim"],
-        window=settings["sliding_window"],
-        tied=settings["tie_word_embeddings"],
-        rope_base=settings["rope_theta"],
-        epsilon=settings["rms_norm_eps"],
+        settings.size("hidden_size"),
+        settings.size("num_attention_heads"),
+        settings.size("intermediate_size"),
+        settings.size("num_hidden_layers"),
+        key_value_heads=settings.optional_size("num_key_value_heads"),
+        head_width=settings.optional_size("head_dim"),
+        window=settings.optional_size("sliding_window"),
+        tied=settings.flag("tie_word_embeddings"),
+        rope_base=settings.real("rope_theta"),
+        epsilon=settings.real("rms_norm_eps"),
     )
 
 
-def _llama(settings: Mapping[str, Any]) -> LlamaConfiguration:
+def _llama(settings: ModelSettings) -> LlamaConfiguration:
     return LlamaConfiguration(
-        settings["vocabulary"],
-        settings["context"],
-        settings["width"],
-        settings["heads"],
-        settings["feed_forward"],
-        settings["layers"],
-        key_value_heads=settings["key_value_heads"],
-        head_width=settings["head_width"],
-        window=settings["window"],
-        tied=settings["tied"],
-        rope_base=settings["rope_base"],
-        rope_layout=RopeLayout(settings["rope_layout"]),
-        rope_frequencies=Frequencies(settings["rope_frequencies"]),
-        epsilon=settings["epsilon"],
-        norm=InverseForm(settings["norm"]),
+        settings.size("vocabulary"),
+        settings.size("context"),
+        settings.size("width"),
+        settings.size("heads"),
+        settings.size("feed_forward"),
+        settings.size("layers"),
+        key_value_heads=settings.optional_size("key_value_heads"),
+        head_width=settings.optional_size("head_width"),
+        window=settings.optional_size("window"),
+        tied=settings.flag("tied"),
+        rope_base=settings.real("rope_base"),
+        rope_layout=RopeLayout(settings.word("rope_layout", list(RopeLayout))),
+        rope_frequencies=Frequencies(settings.word("rope_frequencies", list(Frequencies))),
+        epsilon=settings.real("epsilon"),
+        norm=InverseForm(settings.word("norm", list(InverseForm))),
     )
