@@ -11,11 +11,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from cai_conformance.errors import InputUnreadable
+from cai_conformance.goldens import strict_json
 from cai_conformance.trace.formatting import format_bits_list, format_integers
 from cai_conformance.trace.records import Record
-from cai_reference.arithmetic import from_hex_bits, hex_bits
+from cai_reference.arithmetic import NotHexBits, from_hex_bits, hex_bits
+
+VECTORS: Final = "vectors.json"
+REMARKS: Final = ("suite", "suite_version", "arithmetic")
+"""What a file says about itself."""
+CASE_KEYS: Final = ("check", "case", "sees", "operation", "input", "expected")
+LARGEST: Final = (1 << 64) - 1
+"""No answer is a larger integer than a generator of 64 bits draws."""
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -110,22 +119,52 @@ def write_vectors(suite: str, version: str, cases: tuple[VectorCase, ...]) -> by
 
 
 def read_vectors(data: bytes) -> VectorFile:
-    """Read the bytes of a `vectors.json`, which the golden store has verified."""
-    cases = tuple(
-        VectorCase(
-            item["case"], item["check"], item["operation"], item["input"], item["sees"], _answer(item["expected"])
-        )
-        for item in json.loads(data)["cases"]
-    )
+    """Read the bytes of a `vectors.json`.
+
+    Raises:
+        InputUnreadable: it is damaged, or a case has no answer.
+    """
+    try:
+        page = strict_json.obj(strict_json.parse(data), ("cases",), "the file", REMARKS)
+        items = strict_json.array(page["cases"], "cases")
+        cases = tuple(_case(item, f"case {place}") for place, item in enumerate(items))
+    except ValueError as error:
+        raise InputUnreadable(VECTORS, str(error)) from None
     return VectorFile(cases, f"sha256:{hashlib.sha256(data).hexdigest()}")
 
 
-def _answer(item: dict[str, list[int] | list[str] | str]) -> Answer:
-    match item:
-        case {"ids": list(ids)}:
-            return Answer(ids=tuple(map(int, ids)))
-        case {"values": list(values)}:
-            return Answer(values=tuple(from_hex_bits(str(value)) for value in values))
-        case {"text": str(text)}:
+def _case(value: object, where: str) -> VectorCase:
+    item = strict_json.obj(value, CASE_KEYS, where, ("id",))
+    case, check, operation, sees = (
+        strict_json.text(item[key], f"{key} of {where}") for key in ("case", "check", "operation", "sees")
+    )
+    given = item["input"]
+    if not isinstance(given, dict):
+        raise ValueError(f"input of {where} is not an object")
+    return VectorCase(case, check, operation, given, sees, _answer(item["expected"], where))
+
+
+def _answer(value: object, where: str) -> Answer:
+    match value:
+        case {"ids": list(ids), **rest} if not rest:
+            return Answer(ids=tuple(_integer(number, where) for number in ids))
+        case {"values": list(values), **rest} if not rest:
+            return Answer(values=tuple(_double(bits, where) for bits in values))
+        case {"text": str(text), **rest} if not rest:
             return Answer(text=text)
-    raise ValueError(f"{item!r} is not an answer")
+    raise ValueError(f"expected of {where} is not an answer")
+
+
+def _integer(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"an id of {where} is not an integer")
+    return value
+
+
+def _double(value: object, where: str) -> float:
+    if not isinstance(value, str):
+        raise ValueError(f"a value of {where} is not sixteen hex digits")
+    try:
+        return from_hex_bits(value)
+    except NotHexBits:
+        raise ValueError(f"a value of {where} is not sixteen hex digits") from None

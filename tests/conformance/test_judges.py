@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from cai_conformance.errors import InputUnreadable
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.golden import golden_bits, golden_records, golden_stages
@@ -211,10 +212,10 @@ class TestVectors:
         assert CASES == read_vectors(write_vectors("course.ngram", "1.0.0", CASES)).cases
 
     def test_an_answer_of_no_type_is_refused(self) -> None:
-        """The file is ours, so this is a defect and not a verdict."""
+        """Neither is a case without one."""
         document = json.loads(write_vectors("course.ngram", "1.0.0", CASES[:1]))
         document["cases"][0]["expected"] = {"number": 1}
-        with pytest.raises(ValueError, match=r"^\{'number': 1\} is not an answer$"):
+        with pytest.raises(InputUnreadable, match=r"expected of case 0 is not an answer$"):
             read_vectors(json.dumps(document).encode())
 
     def test_the_right_answers_pass(self) -> None:
