@@ -9,9 +9,15 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+from cai_conformance.errors import InputUnreadable
+from cai_conformance.goldens import strict_json
 
 PROTOCOL_VERSION: Final = "1"
+TEXTS: Final = ("suite", "suite_version", "profile", "arithmetic")
+BINARY: Final = ("corpus", "splits", "vectors", "weights")
+"""What of a request is text, and what is bytes, in the order of its fields."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,28 @@ class TraceRequest:
 
     @classmethod
     def from_json(cls, line: str) -> TraceRequest:
-        """Read what `to_json` wrote."""
-        values: dict[str, Any] = json.loads(line)
-        binary = {"corpus", "splits", "vectors", "weights"}
-        decoded: dict[str, Any] = {
-            name: base64.b64decode(value) if name in binary else value for name, value in values.items()
-        }
-        return cls(**decoded)
+        """Read what `to_json` wrote.
+
+        Raises:
+            InputUnreadable: it is something else.
+        """
+        try:
+            parsed = strict_json.parse(line.encode("utf-8", "surrogatepass"))
+            values = strict_json.obj(parsed, (*TEXTS, *BINARY, "examples"), "it")
+            texts = [_text(values[name], name) for name in TEXTS]
+            binary = [base64.b64decode(_text(values[name], name), validate=True) for name in BINARY]
+            examples = strict_json.count(values["examples"], "examples")
+        except ValueError as error:
+            raise InputUnreadable("a request", str(error)) from None
+        suite, suite_version, profile, arithmetic = texts
+        corpus, splits, vectors, weights = binary
+        return cls(suite, suite_version, profile, arithmetic, corpus, splits, vectors, weights, examples)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not a text")
+    return value
 
 
 class Backend(Protocol):
