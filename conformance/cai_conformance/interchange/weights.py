@@ -127,7 +127,9 @@ class _Tensor:
 
     def values(self) -> Array:
         """Return the numbers in double precision."""
-        values: Array = np.frombuffer(self.data, NUMBERS[self.format]).astype(np.float64)
+        # A signalling NaN is found as any other one.
+        with np.errstate(invalid="ignore"):
+            values: Array = np.frombuffer(self.data, NUMBERS[self.format]).astype(np.float64)
         return values.reshape(self.shape)
 
 
