@@ -62,6 +62,8 @@ ROLES: Final = frozenset(role.value for role in Role)
 NUMBER_KINDS: Final = frozenset(kind.value for kind in NumberKind)
 LARGEST_RANK: Final = 2
 """Parameters are vectors and matrices."""
+MOST_AXES: Final = 8
+"""No record has more: the number of bytes of a shape with thousands of lengths could not even be printed."""
 HYPERPARAMETERS: Final = ("learning rate", "beta1", "beta2", "epsilon", "weight decay")
 
 
@@ -218,6 +220,8 @@ def _check_table(table: Sequence[Descriptor], start: int, end: int) -> None:
         if (descriptor.role, name) in seen:
             raise RecordLayout(name, "it stands there twice in one role")
         seen.add((descriptor.role, name))
+        if len(descriptor.shape) > MOST_AXES:
+            raise RecordLayout(name, f"it has {len(descriptor.shape)} axes")
         if descriptor.length != descriptor.expected_length:
             shape, length = descriptor.shape, descriptor.length
             raise RecordLayout(name, f"{length} bytes are not what shape {shape} takes, {descriptor.expected_length}")
