@@ -50,7 +50,10 @@ def least_weights(configuration: AnyConfiguration) -> int:
         return table * (1 if sizes.tied else 2) + sizes.layers * layer + sizes.width
     # A grouped map has for each output at least the inputs of the smallest group.
     inputs = min(sizes.width, sizes.channels_per_group or sizes.width)
-    latents = sum(mixer.latent + mixer.rope for mixer in sizes.mixers if isinstance(mixer, LatentSpec))
-    return (
-        table + len(sizes.mixers) * inner * inputs + latents + sizes.width * inputs + sizes.futures * sizes.vocabulary
+    latents = sum(
+        sizes.width * (3 * mixer.latent + (sizes.heads + 1) * mixer.rope)
+        for mixer in sizes.mixers
+        if isinstance(mixer, LatentSpec)
     )
+    outputs = sizes.width + sizes.futures * sizes.vocabulary
+    return table + len(sizes.mixers) * inner * inputs + latents + outputs * inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cai_reference.checkpoints.saved.errors import BadDescription
-from cai_reference.checkpoints.saved.fields import Fields, choice
+from cai_reference.checkpoints.saved.fields import Fields, choice, shown
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
 from cai_reference.models import NeuralNgramConfiguration
@@ -194,6 +194,6 @@ def read_schedule(value: Json) -> AnySchedule:
 
 def _read_stage(value: Json) -> tuple[float, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise BadDescription(SCHEDULE, f"a stage is {value!r}, not a rate and a number of steps")
+        raise BadDescription(SCHEDULE, f"a stage is {shown(value)}, not a rate and a number of steps")
     fields = Fields(Object(rate=value[0], steps=value[1]), SCHEDULE, ("rate", "steps"))
     return fields.double("rate"), fields.integer("steps")

@@ -11,6 +11,12 @@ from cai_reference.text.strict_json import Json, Object
 
 STATE_DIGITS: Final = 16
 DIGEST_DIGITS: Final = 64
+LIMIT: Final = 1 << 256
+"""Whole numbers are below it, so that products of a few stay short and can be printed."""
+LONGEST: Final = 200
+"""No parameter has a longer name."""
+SHOWN: Final = 80
+"""So many characters of a value are told."""
 HEX_DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -29,7 +35,7 @@ class Fields:
                 raise BadDescription(where, f"it lacks {key!r}")
         for key in value:
             if key not in keys:
-                raise BadDescription(where, f"it has {key!r}, which means nothing")
+                raise BadDescription(where, f"it has {shown(key)}, which means nothing")
         self._value = value
         self.where = where
 
@@ -42,9 +48,9 @@ class Fields:
         return self._value[key] is None
 
     def integer(self, key: str) -> int:
-        """Return a whole number that is not negative."""
+        """Return a whole number that is not negative and fits into 256 bits."""
         value = self._value[key]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LIMIT:
             raise self.problem(key, "a whole number that is not negative")
         return value
 
@@ -95,8 +101,8 @@ class Fields:
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts."""
-        found = tuple(value for value in self.array(key) if isinstance(value, str))
+        """Return a list of texts, none of which is longer than `LONGEST`."""
+        found = tuple(value for value in self.array(key) if isinstance(value, str) and len(value) <= LONGEST)
         if len(found) != len(self.array(key)):
             raise self.problem(key, "a list of texts")
         return found
@@ -104,7 +110,9 @@ class Fields:
     def shape(self, key: str) -> tuple[int, ...]:
         """Return a list of lengths, none of which is 0."""
         found = tuple(
-            value for value in self.array(key) if isinstance(value, int) and not isinstance(value, bool) and value > 0
+            value
+            for value in self.array(key)
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < LIMIT
         )
         if len(found) != len(self.array(key)):
             raise self.problem(key, "a list of lengths")
@@ -112,12 +120,22 @@ class Fields:
 
     def problem(self, key: str, wanted: str) -> BadDescription:
         """Return the error of a value that is something else."""
-        return BadDescription(self.where, f"{key} is {self._value[key]!r}, not {wanted}")
+        return BadDescription(self.where, f"{key} is {shown(self._value[key])}, not {wanted}")
 
 
 def choice(value: Json, where: str, key: str, known: Sequence[str]) -> str:
     """Return the text under a key of an object, which has to be one of these."""
     found = value.get(key) if isinstance(value, Object) else None
     if not isinstance(found, str) or found not in known:
-        raise BadDescription(where, f"{key} is {found!r}, not one of {', '.join(known)}")
+        raise BadDescription(where, f"{key} is {shown(found)}, not one of {', '.join(known)}")
     return found
+
+
+def shown(value: Json) -> str:
+    """Return a value as errors spell it, cut where it is long; of what is nested only what it is."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        return "a nested list"
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
