@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from cai_reference.errors import shown
+
 
 @dataclass(eq=False)
 class ConformanceError(Exception):
@@ -31,15 +33,18 @@ class ConformanceError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __str__(self) -> str:
-        return self.template.format(**self._values())
+        return self.template.format(**self._shown())
 
     @property
     def next_command(self) -> str:
         """The command to try next, or an empty string."""
-        return self.hint.format(**self._values())
+        return self.hint.format(**self._shown())
 
     def _values(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _shown(self) -> dict[str, object]:
+        return {name: shown(value) for name, value in self._values().items()}
 
     def __reduce__(self) -> tuple[type[ConformanceError], tuple[object, ...]]:
         return type(self), tuple(self._values().values())

@@ -40,7 +40,17 @@ An error carries the offending values as fields and a message made from them.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Final
+
+LONGEST_SHOWN: Final = 4000
+"""So many characters of a text are shown in a message: a field may hold what stood in a file, whatever its length."""
+
+
+def shown(value: object) -> object:
+    """Return a field as messages show it: a long text is cut, everything else is left as it is."""
+    if isinstance(value, str) and len(value) > LONGEST_SHOWN:
+        return f"{value[: LONGEST_SHOWN - 1]}…"
+    return value
 
 
 @dataclass(eq=False)
@@ -54,7 +64,7 @@ class CaiReferenceError(Exception):
     template: ClassVar[str] = ""
 
     def __str__(self) -> str:
-        return self.template.format(**{field.name: getattr(self, field.name) for field in fields(self)})
+        return self.template.format(**{field.name: shown(getattr(self, field.name)) for field in fields(self)})
 
     def __reduce__(self) -> tuple[type[CaiReferenceError], tuple[object, ...]]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))

@@ -53,7 +53,7 @@ class TraceFault(TraceError):
         place = [f"line {self.line}"] if self.line else []
         place += [self.record] if self.record else []
         place += [f"field {self.field}"] if self.field else []
-        sentence = self.template.format(**self._values())
+        sentence = self.template.format(**self._shown())
         return f"{', '.join(place)}: {sentence}" if place else sentence
 
 
