@@ -28,6 +28,7 @@ Errors, all of them `InputError`::
     ├── ExpectationKeyMissing        an entry lacks `check` or `reason`
     ├── ExpectationValueBlank        an entry has a value that is empty or white space
     ├── ExpectationValueNotString    an entry has a value that is not a string
+    ├── ExpectationCheckTooLong      an entry has a check that is longer than any id
     ├── DuplicateExpectation         two entries have the same `check`
     └── UnknownExpectation           an entry names no known check
 """
@@ -40,10 +41,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from cai_conformance.errors import InputError
 from cai_conformance.verdicts import Outcome, Verdict
+
+LONGEST_CHECK: Final = 1000
+"""How many characters an id or a pattern may have."""
 
 _TABLE = "expected-failure"
 _REQUIRED_KEYS = ("check", "reason")
@@ -140,6 +144,15 @@ class ExpectationValueNotString(ExpectationEntryError):
 
     template: ClassVar[str] = "{path}: entry {entry}: {key} must be a string, not {found}"
     found: str
+
+
+@dataclass(eq=False)
+class ExpectationCheckTooLong(ExpectationEntryError):
+    """A `check` is longer than any id; looking for the closest one would take for ever."""
+
+    template: ClassVar[str] = "{path}: entry {entry}: {key} has {length} characters; the limit is {limit}"
+    length: int
+    limit: int
 
 
 @dataclass(eq=False)
@@ -277,4 +290,6 @@ def _entry(name: str, number: int, table: dict[str, object]) -> Expectation:
         if not value.strip():
             raise ExpectationValueBlank(name, number, key)
         values[key] = value.strip()
+        if key == "check" and len(values[key]) > LONGEST_CHECK:
+            raise ExpectationCheckTooLong(name, number, key, len(values[key]), LONGEST_CHECK)
     return Expectation(number, values["check"], values["reason"], values.get("link", ""))
