@@ -16,6 +16,10 @@ from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrd
 from cai_conformance.vectors import Answer
 from support_engines import HEADS, SUITE, Wrapped, opened_in, vector_case
 
+ARMS: Final = [
+    "cached",
+    *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("full", "scripted", "self-draft")),
+]
 NOTHING: Final = frozenset[Feature]()
 
 
@@ -52,6 +56,7 @@ class TestAnswers:
         """Draws by a seed are made by no engine."""
         assert answered(Wrapped(), "smp.seed.full") is None
 
+    @pytest.mark.exhaustive
     def test_later_heads_are_asked_for_by_number(self) -> None:
         """Of a model with several."""
         found = answered(Wrapped(), "fwd.oracle.head", HEADS)
@@ -79,12 +84,13 @@ class TestAnswers:
 class TestGenerations:
     """By the engine's loop where it lists the arm, by the reference's elsewhere."""
 
-    @pytest.mark.parametrize("arm", ["full", "cached", "scripted", "self-draft"])
+    @pytest.mark.parametrize("arm", ARMS)
     def test_every_arm_is_driven_from_outside(self, arm: str) -> None:
         """By an engine without loops, which can be cut back and has two slots."""
         engine = Wrapped(features=frozenset({Feature.DROP}), arms=frozenset(), slots=2)
         assert expected(f"gen.given.{arm}") == answered(engine, f"gen.given.{arm}")
 
+    @pytest.mark.exhaustive
     def test_several_heads_guess_by_themselves(self) -> None:
         """The later heads of the engine."""
         assert expected("gen.given.mtp-cached", HEADS) == answered(Wrapped(), "gen.given.mtp-cached", HEADS)

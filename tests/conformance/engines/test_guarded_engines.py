@@ -22,7 +22,7 @@ from cai_conformance.engines.guarded import GuardedEngine, Starting
 from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Piece
 from cai_conformance.engines.training import TrainingBatch, TrainingSettings
 from cai_conformance.judges.engines.neighbours import judge_batch
-from support_engines import SUITE, Wrapped, evidence_of, question
+from support_engines import SUITE, Wrapped, evidence_with, floor_of, opened_in, question
 from support_foreign_engines import given
 
 PIECE: Final = Piece(0, 0, (0, 5), (1,))
@@ -244,7 +244,10 @@ class TestStarting:
             Starting("mine", None, cast("Callable[[], Engine]", raising(OSError("no device"))))()
         assert "mine cannot be started: OSError: no device" == str(caught.value)
 
-    @pytest.mark.parametrize(("attribute", "again"), [("Made", True), ("make", True), ("there", False)])
+    @pytest.mark.parametrize(
+        ("attribute", "again"),
+        [pytest.param("Made", True, marks=pytest.mark.exhaustive), ("make", True), ("there", False)],
+    )
     def test_a_module_may_hold_an_engine_or_make_one(
         self, monkeypatch: pytest.MonkeyPatch, attribute: str, again: bool
     ) -> None:
@@ -288,6 +291,6 @@ def test_an_engine_that_changes_its_shape_does_not_end_a_run() -> None:
             answers = super().evaluate(pieces, observe=observe)
             return tuple(Evaluated(answer.logits[:, :, : 320 - len(pieces)]) for answer in answers)
 
-    evidence = evidence_of(GuardedEngine(Ragged()), question())
+    evidence = evidence_with(question(), {}, floor_of(4.0), opened_in(GuardedEngine(Ragged())))
     with pytest.raises(AnswerOutOfShape):
         judge_batch(evidence)

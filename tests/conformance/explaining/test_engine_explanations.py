@@ -79,7 +79,13 @@ class TestWhich:
 
     def test_a_backend_that_fails_when_it_is_asked_again_leaves_the_failures(self) -> None:
         """As they were, each with its own sentence."""
-        verdicts = [verdict("fwd.oracle[last]"), verdict("kv.split[one]"), verdict("grad.given")]
+        verdicts = [verdict("fwd.oracle[last]"), verdict("kv.split[one]")]
+        assert tuple(verdicts) == explained(evidence_about(Broken()), verdicts)
+
+    @pytest.mark.exhaustive
+    def test_so_does_one_that_fails_while_it_trains(self) -> None:
+        """The steps are taken again."""
+        verdicts = [verdict("grad.given"), verdict("opt.given[1]")]
         assert tuple(verdicts) == explained(evidence_about(Broken()), verdicts)
 
     def test_a_program_that_fails_leaves_them_as_well(self) -> None:
@@ -98,6 +104,7 @@ class TestWhich:
         verdicts = [verdict("fwd.oracle[last]"), verdict("loss.given")]
         assert tuple(verdicts) == explained(evidence, verdicts)
 
+    @pytest.mark.exhaustive
     def test_a_failure_of_which_nothing_is_to_be_seen_has_none(self) -> None:
         """An engine that was wrong once, and is right now."""
         verdicts = [verdict("kv.batch[shape]")]

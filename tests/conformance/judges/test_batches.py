@@ -69,6 +69,7 @@ def outcomes(engine: Wrapped, policy: str = "auto", floor: float = 4.0) -> tuple
 
 
 PASS, FAIL = Outcome.PASS, Outcome.FAIL
+EXHAUSTIVE = pytest.mark.exhaustive
 
 
 class TestShape:
@@ -81,7 +82,7 @@ class TestShape:
         assert "alone and in a ragged batch of three, every logit has the same bits" == shape.message
         assert "other neighbours of the same lengths change no bit" == content.message
 
-    @pytest.mark.parametrize("says", [SHAPE, BATCH, RUN])
+    @pytest.mark.parametrize("says", [SHAPE, *(pytest.param(says, marks=EXHAUSTIVE) for says in (BATCH, RUN))])
     def test_rounding_by_shape_passes_where_it_is_declared(self, says: Nondeterminism) -> None:
         """Each declaration includes the ones before it."""
         shape, content = judged(Touched("shape", says=says))
@@ -100,13 +101,13 @@ class TestShape:
         assert FAIL is shape.outcome
         assert "and rounding explains 16: more than the shape of a call" in shape.message
 
-    @pytest.mark.parametrize("policy", ["exact", "ulp:0"])
+    @pytest.mark.parametrize("policy", ["exact", pytest.param("ulp:0", marks=EXHAUSTIVE)])
     def test_where_bits_are_compared_none_may_move(self, policy: str) -> None:
         """By the user's word."""
         assert (FAIL, PASS) == outcomes(Touched("shape", says=SHAPE), policy)
         assert (PASS, PASS) == outcomes(Touched(says=SHAPE), policy)
 
-    @pytest.mark.parametrize("by", ["nan", "alone"])
+    @pytest.mark.parametrize("by", ["nan", pytest.param("alone", marks=EXHAUSTIVE)])
     def test_what_is_no_number_fails(self, by: str) -> None:
         """On either side, whatever is declared."""
         shape, content = outcomes(Touched(by, says=RUN), floor=1e300)
@@ -117,14 +118,14 @@ class TestShape:
 class TestContent:
     """When only the tokens of the neighbours change, no bit may."""
 
-    @pytest.mark.parametrize("says", [NONE, SHAPE])
+    @pytest.mark.parametrize("says", [pytest.param(NONE, marks=EXHAUSTIVE), SHAPE])
     def test_a_neighbour_that_leaks_fails(self, says: Nondeterminism) -> None:
         """However little: the shape of the call is the same."""
         _, content = judged(Touched("content", says=says))
         assert FAIL is content.outcome
         assert content.message.endswith("though the shape of the call is the same: sequences leak into each other")
 
-    @pytest.mark.parametrize("says", [BATCH, RUN])
+    @pytest.mark.parametrize("says", [BATCH, pytest.param(RUN, marks=EXHAUSTIVE)])
     def test_rounding_by_content_passes_where_it_is_declared(self, says: Nondeterminism) -> None:
         """And no more than rounding."""
         _, content = judged(Touched("content", says=says))
@@ -133,6 +134,7 @@ class TestContent:
         assert FAIL is outcomes(Touched("content", 1e6, says=says))[1]
         assert FAIL is outcomes(Touched("content", says=says), "exact")[1]
 
+    @EXHAUSTIVE
     def test_chance_is_declared_as_such(self) -> None:
         """Two runs of the same call may differ then."""
         assert PASS is outcomes(Touched("chance", says=RUN))[0]

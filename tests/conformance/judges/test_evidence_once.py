@@ -139,7 +139,7 @@ class TestRunning:
         golden = replace(asked.request, profile="golden")
         whole = replace(asked, request=golden, golden=question_about(SUITE).golden)
         vars(whole)["given"] = asked.given
-        wanted = ("trace.format", "fwd.oracle[last]", "kv.inc[cached]")
+        wanted = ("trace.format", "trace.convention", "kv.inc[cached]")
         judging = Judging(
             [SuiteRun(find_suite(SUITE), whole)],
             EngineBackend("mine", Wrapped),

@@ -105,6 +105,7 @@ class TestMeasured:
         assert str(floor).startswith("measured floor in float64: ")
         assert engine.loads == 6
 
+    @pytest.mark.exhaustive
     def test_a_finer_run_of_its_own_is_another_way(self) -> None:
         """Rounding a logit to float32 is half a unit of it, at most."""
         floor = measured_floor(opened_in(Coarse()), cases())
@@ -140,6 +141,7 @@ class TestMeasured:
         assert floor.near.sources[source].ulps > 1e14
         assert floor.near.ulps == MOST_ESTIMATES * estimate.near.ulps < 1e3
 
+    @pytest.mark.exhaustive
     def test_what_is_no_number_bounds_nothing(self) -> None:
         """An engine whose later runs overflow has a finite floor."""
 

@@ -135,7 +135,7 @@ class TestProbe:
 class TestReference:
     """What engines are held against."""
 
-    @pytest.mark.parametrize("suite", [SUITE, HEADS])
+    @pytest.mark.parametrize("suite", [SUITE, pytest.param(HEADS, marks=pytest.mark.exhaustive)])
     def test_the_loss_is_the_mean_of_means(self, suite: str) -> None:
         """Worked out row by row, without padding."""
         model, batch = fresh_model(given(suite)), probe_of(suite).batches[0]
@@ -147,11 +147,12 @@ class TestReference:
         }
         assert math.isclose(mean_loss(model, inputs, targets), parts_of(suite)[0].tensors[LOSS][0], rel_tol=1e-12)
 
-    def test_gradients_are_differences_of_losses(self) -> None:
-        """At one place of every tensor, by the loss a little to both sides."""
+    @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.exhaustive)])
+    def test_gradients_are_differences_of_losses(self, every: int) -> None:
+        """At the largest place of a tensor, by the loss a little to both sides: of some tensors, or of all."""
         model, batch = fresh_model(given(SUITE)), probe_of(SUITE).batch(0)
         gradients, width = parts_of(SUITE)[1].tensors, 1e-5
-        for parameter in model.parameters:
+        for parameter in model.parameters[::every]:
             place = int(np.argmax(np.abs(gradients[parameter.name])))
             right, before = float(gradients[parameter.name].flat[place]), parameter.value.copy()
             losses: list[float] = []
@@ -205,16 +206,16 @@ QUERY: Final = "model.layers.0.self_attn.q_proj.weight"
 class TestEngine:
     """What engines answer."""
 
-    def test_the_reference_in_fast_moves_by_rounding_alone(self) -> None:
+    @pytest.mark.parametrize("suite", [SUITE, pytest.param(HEADS, marks=pytest.mark.exhaustive)])
+    def test_the_reference_in_fast_moves_by_rounding_alone(self, suite: str) -> None:
         """In the layout of engines, whose matrices are transposed, and in its own."""
-        for suite in (SUITE, HEADS):
-            parts = parts_by(Wrapped(), suite)
-            assert [(1, kind) for kind in KINDS] == [(part.step, part.kind) for part in parts]
-            for right, found in zip(parts_of(suite), parts, strict=False):
-                assert list(right.tensors) == list(found.tensors)
-                for name, value in right.tensors.items():
-                    scale = max(float(np.max(np.abs(each))) for each in right.tensors.values())
-                    assert float(np.max(np.abs(value - found.tensors[name]))) < 1e-12 * scale
+        parts = parts_by(Wrapped(), suite)
+        assert [(1, kind) for kind in KINDS] == [(part.step, part.kind) for part in parts]
+        for right, found in zip(parts_of(suite), parts, strict=False):
+            assert list(right.tensors) == list(found.tensors)
+            for name, value in right.tensors.items():
+                scale = max(float(np.max(np.abs(each))) for each in right.tensors.values())
+                assert float(np.max(np.abs(value - found.tensors[name]))) < 1e-12 * scale
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -294,6 +295,7 @@ class TestRounding:
         floors = part_floors(opened, engine, probe, engine_parts(opened, engine, probe))
         assert floors[1] == MOST_FLOOR
 
+    @pytest.mark.exhaustive
     def test_what_is_no_number_is_no_floor(self) -> None:
         """It fails by itself, and excuses nothing else."""
 
