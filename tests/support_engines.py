@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from cai_conformance.engines import reference_engine
 from cai_conformance.engines.backend import EngineBackend
 from cai_conformance.engines.description import Description
-from cai_conformance.engines.model_files import FolderModel
+from cai_conformance.engines.model_files import FolderModel, read_folder
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Loaded, Piece
 from cai_conformance.engines.reference_engine import ReferenceEngine
@@ -168,16 +167,15 @@ class Planted(Wrapped):
 def folders_read_once() -> Iterator[None]:
     """Let the reference read each folder once, and give every engine a copy: it draws a model before it fills it."""
     kept: dict[tuple[tuple[str, bytes], ...], FolderModel] = {}
-    read = reference_engine.read_folder
 
     def read_once(folder: Path) -> FolderModel:
         files = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
         if files not in kept:
-            kept[files] = read(folder)
+            kept[files] = read_folder(folder)
         return replace(kept[files], model=deepcopy(kept[files].model))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference_engine, "read_folder", read_once)
+        patch.setattr("cai_conformance.engines.reference_engine.read_folder", read_once)
         yield
 
 
