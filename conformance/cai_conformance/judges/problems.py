@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from struct import Struct
 from typing import TypeAlias
 
 from cai_conformance.judges.finding import Finding
 from cai_conformance.trace.records import Trace, shortened
+
+_DOUBLE = Struct(">d")
 
 Problem: TypeAlias = str | Callable[[], str]
 """A sentence, or what makes it, where that takes long and is needed of the first one only."""
@@ -51,3 +54,9 @@ def losses_with_bits(trace: Trace) -> Iterator[tuple[tuple[str, str, str], tuple
 def first_steps(trace: Trace, kind: str, count: int = 64) -> str:
     """Return the steps of the records of a kind for a message, shortened."""
     return shortened(str([int(step) for (step,) in islice(trace.rows(kind, "step"), count)]))
+
+
+def prints_as(bits: str, text: str) -> bool:
+    """Return whether the double of sixteen digits, which are known to be that, prints as a text, its sign included."""
+    (value,) = _DOUBLE.unpack(bytes.fromhex(bits))
+    return f"{value:.6f}" == text

@@ -13,7 +13,7 @@ from cai_conformance.judges.columns import HashColumn, fitting, integers_of, len
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
-from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits
+from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits, prints_as
 from cai_conformance.trace.formatting import format_real, format_reals
 from cai_conformance.trace.records import Record, Trace, float_of_bits, list_items
 
@@ -90,7 +90,7 @@ def _losses(trace: Trace) -> Iterator[str]:
         yield f"RESULT, field improvement: {result.get('improvement')}, but the losses differ by {format_real(fallen)}"
     for (step, *printed), bits in losses_with_bits(trace):
         for field, text, exact in zip(("train", "validation"), printed, bits or ("", ""), strict=True):
-            if exact and format_real(float_of_bits(exact)) != text:
+            if exact and not prints_as(exact, text) and format_real(float_of_bits(exact)) != text:
                 yield f"{label_of('LOSS', step=step)}, field {field}: prints {text}, its bits are another number"
 
 
