@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.path import EngineSession, evaluate_one
 from cai_conformance.engines.protocol import Piece
 from cai_conformance.judges.engines.comparing import RowComparison, reshaped
-from cai_conformance.judges.engines.driving import fed_by
+from cai_conformance.judges.engines.driving import ProbeJudge, fed_by
 from cai_conformance.judges.engines.meeting import Met, concluded
 from cai_conformance.judges.finding import Finding
 from cai_conformance.probing.probe import Probe
@@ -52,6 +53,22 @@ def cut_rows(probe: Probe) -> Mapping[int, Array]:
         AnswerOutOfShape, EngineError: the engine failed.
     """
     return probe.memory.remembered("rows of cuts", lambda: _cut_rows(probe))
+
+
+def going_on(judge: ProbeJudge) -> ProbeJudge:
+    """Return a judge for which a refusal is a failure, unless the engine never goes on behind a first call.
+
+    What refuses to go on after a cut, a copy or a failed call has lost count of its tokens.
+    """
+
+    def judged(probe: Probe) -> tuple[Finding, ...]:
+        cut_rows(probe)
+        try:
+            return judge(probe)
+        except Refused as error:
+            return (Finding.failed(f"what the engine takes elsewhere it refuses here: {error}"),)
+
+    return judged
 
 
 def beyond_window(probe: Probe, count: int) -> list[Met]:

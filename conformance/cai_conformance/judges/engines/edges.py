@@ -24,6 +24,8 @@ CAPACITY_SEED: Final = 403
 
 def judge_edges(probe: Probe) -> tuple[Finding, ...]:
     """Walk one slot past every edge by single tokens, up to the last token that fits."""
+    # Whole sequences are evaluated in the slot that is walked, so they come first.
+    probe.rows()
     session = EngineSession(probe.engine)
     return (_blocks(probe, session), _capacity(probe, session))
 

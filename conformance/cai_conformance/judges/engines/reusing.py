@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.features import copying
 from cai_conformance.engines.path import EngineSession, evaluate_one
 from cai_conformance.engines.protocol import Piece
@@ -23,7 +24,11 @@ NO_COPY: Final = "the engine has no feature copy, or one slot only"
 
 def judge_reuse(probe: Probe) -> tuple[Finding, ...]:
     """Evaluate A, B and A in one slot; go on with both of two slots after one was copied into the other."""
-    return (_after_clear(probe), _after_copy(probe))
+    try:
+        copied = _after_copy(probe)
+    except Refused as error:
+        copied = Finding.failed(f"a slot whose copy was fed does not go on: {error}", case="copy")
+    return (_after_clear(probe), copied)
 
 
 def judge_snapshot(probe: Probe) -> tuple[Finding, ...]:
@@ -32,14 +37,14 @@ def judge_snapshot(probe: Probe) -> tuple[Finding, ...]:
         return (Finding.skipped(NO_COPY),)
     copier = copying(probe.engine)
     assert copier is not None
-    comparison, spoilt = RowComparison(reshaped(probe)), probe.others(FIRST, 3)
+    comparison, spoilt, base = RowComparison(reshaped(probe)), probe.others(FIRST, 3), probe.rows()
     fed(EngineSession(probe.engine), probe.ids[:FIRST])
     copier.copy(0, 1)
     for attempt in ("once", "twice"):
         _on(probe, 0, FIRST, spoilt)
         copier.copy(1, 0)
         found = _on(probe, 0, FIRST, probe.ids[FIRST : FIRST + 2])
-        comparison.compare(probe.rows()[:, FIRST : FIRST + 2], found, f"after returning {attempt} to a copy")
+        comparison.compare(base[:, FIRST : FIRST + 2], found, f"after returning {attempt} to a copy")
         copier.copy(1, 0)
     _clear(probe)
     return (concluded(comparison, [Met(2, "return to a copy", "returns to a copy")]),)
@@ -64,6 +69,8 @@ def _after_copy(probe: Probe) -> Finding:
     copier = copying(probe.engine)
     assert copier is not None
     comparison, other = RowComparison(reshaped(probe)), probe.others(FIRST, 4)
+    # Whole sequences are evaluated in a slot that is in use below, so they come first.
+    probe.rows()
     fed(EngineSession(probe.engine), probe.ids[:FIRST])
     copier.copy(0, 1)
     _on(probe, 1, FIRST, other[:2])

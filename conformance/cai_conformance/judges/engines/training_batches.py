@@ -14,6 +14,7 @@ from cai_conformance.measuring.distances import unit_in_last_place
 from cai_conformance.measuring.training_parts import MOST_FLOOR, MOST_PART
 from cai_conformance.probing.probe import Probe
 from cai_reference.splitmix import SplitMix64, below
+from cai_reference.text.story_batches import StoryBatch
 
 LENGTHS: Final = (6, 3, 4, 7, 3)
 """How many tokens the rows have."""
@@ -26,7 +27,7 @@ SEED: Final = 405
 class Rows:
     """Rows of ids that batches are made of; each but the last id of a row is asked for the one behind it.
 
-    With several heads, each of them is asked for as many targets of a row, so that one weight a row is right for all.
+    Of several heads each is asked for as many targets of a row, so that one weight a row is right for all of them.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -50,6 +51,8 @@ class Rows:
         """Return a batch of some rows, in this order."""
         chosen = [self.rows[number] for number in numbers]
         width = max(map(len, chosen)) - 1
+        if self.heads == 1:
+            return TrainingBatch.of(StoryBatch(tuple(chosen), width))
         inputs = tuple((*row[:-1], *(0,) * (width - len(row) + 1)) for row in chosen)
         targets = tuple(tuple(self._targets(row, head, width) for row in chosen) for head in range(self.heads))
         return TrainingBatch(inputs, targets)

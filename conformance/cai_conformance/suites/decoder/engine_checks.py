@@ -27,6 +27,7 @@ from cai_conformance.judges.engines import (
     shifting,
     speculating,
 )
+from cai_conformance.judges.engines.cutting import going_on
 from cai_conformance.judges.engines.driving import ProbeJudge, probing
 from cai_conformance.judges.engines.training import STEPS, judge_gradients, judge_loss, judge_steps
 from cai_conformance.suites.suite import Check
@@ -111,7 +112,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "kv.rollback",
         Level.I2,
-        rolling_back.judge_rollback,
+        going_on(rolling_back.judge_rollback),
         (),
         "what is fed and dropped again leaves nothing behind, or is refused and everything stays",
         "From one token to a block, early and behind a full window, then a whole call, then everything. After each "
@@ -120,7 +121,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "kv.reuse",
         Level.I2,
-        reusing.judge_reuse,
+        going_on(reusing.judge_reuse),
         reusing.CASES,
         "a slot that was emptied is as new, and a copy goes its own way",
         "Sequences A, B and A in one slot: the last gives the bits of the first. After a copy both slots go on apart.",
@@ -128,7 +129,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "kv.edge",
         Level.I2,
-        edges.judge_edges,
+        going_on(edges.judge_edges),
         edges.CASES,
         "lengths around chunks, windows, blocks of memory and the capacity are like any other",
         "The last token that fits is right, one more is refused, and a refusal leaves the slot as it was.",
@@ -145,7 +146,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "kv.poison",
         Level.I2,
-        disturbing.judge_poison,
+        going_on(disturbing.judge_poison),
         (),
         "what lies in memory that no position owns does not matter",
         "It is filled with zeros, NaN and large numbers before and within a sequence, and after a cut.",
@@ -153,7 +154,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "kv.fail",
         Level.I2,
-        disturbing.judge_failure,
+        going_on(disturbing.judge_failure),
         (),
         "a call that fails in its middle leaves the slot as it was",
         "It fails twice in front of each of three calls, at different depths; then the slot goes on.",
@@ -170,7 +171,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "ssm.boundary",
         Level.I2,
-        recurrence.judge_boundary,
+        going_on(recurrence.judge_boundary),
         (),
         "calls a token shorter or longer than a chunk carry the state over as well",
         "Three calls each of a length one below the chunk size, at it, and one above.",
@@ -179,7 +180,7 @@ SELF_CHECKS: Final = (
     SelfCheck(
         "ssm.snap",
         Level.I2,
-        recurrence.judge_state_copy,
+        going_on(recurrence.judge_state_copy),
         (),
         "a copy of a state can be returned to, more than once",
         "A state that is shared instead of copied goes on when the other slot does.",
