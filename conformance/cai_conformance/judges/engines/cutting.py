@@ -15,9 +15,9 @@ from cai_conformance.judges.finding import Finding
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
-STEPS: Final = 16
+STEPS: Final = 12
 """How many tokens are fed one by one; more where a window has to be left."""
-CUT: Final = 10
+CUT: Final = 9
 """How many tokens are cut in two."""
 CASES: Final = {"one": 1, "two": 2, "half": CUT // 2}
 """Cuts that are named: a first call of one token, of two, and of half the sequence."""

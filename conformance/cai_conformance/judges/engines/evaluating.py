@@ -11,7 +11,7 @@ from cai_conformance.engines.features import training
 from cai_conformance.engines.path import EngineSession
 from cai_conformance.engines.training import LossAndGradients
 from cai_conformance.judges.engines.comparing import RowComparison, repeated
-from cai_conformance.judges.engines.driving import UNTRAINED, fed_by
+from cai_conformance.judges.engines.driving import UNTRAINED, fed
 from cai_conformance.judges.engines.meeting import Met, concluded, told
 from cai_conformance.judges.engines.training_batches import TWO, gradients_of, loss_allowance, rows_of
 from cai_conformance.judges.finding import Finding
@@ -20,8 +20,8 @@ from cai_conformance.probing.probe import Probe
 
 PURE_CASES: Final = ("rows", "gradients")
 BATCH_CASES: Final = ("weights", "order")
-TOKENS, CUT = 8, 5
-"""How many tokens are evaluated before and after, and where they are cut in two calls."""
+TOKENS: Final = 6
+"""How many tokens are evaluated before and after."""
 
 
 def judge_pure(probe: Probe) -> tuple[Finding, ...]:
@@ -30,9 +30,9 @@ def judge_pure(probe: Probe) -> tuple[Finding, ...]:
     if engine is None:
         return (Finding.skipped(UNTRAINED),)
     comparison, ids = RowComparison(repeated(probe)), probe.ids[:TOKENS]
-    before = fed_by(EngineSession(probe.engine), ids, (CUT,))
+    before = fed(EngineSession(probe.engine), ids)
     first = gradients_of(probe, engine, *TWO)
-    after = fed_by(EngineSession(probe.engine), ids, (CUT,))
+    after = fed(EngineSession(probe.engine), ids)
     comparison.compare(before, after, "evaluated again, after gradients were asked for")
     again = engine.gradients(rows_of(probe).batch(*TWO))
     rows = concluded(comparison, [Met(1, "batch of gradients between", "batches of gradients between")], "rows")

@@ -26,7 +26,7 @@ CASES: Final = ("shape", "content")
 SEQUENCES: Final = 3
 SEEDS: Final = ((11, 12), (21, 22))
 """Two sets of neighbours, of equal lengths."""
-LENGTH: Final = 11
+LENGTH: Final = 9
 """How many tokens the sequence in the middle has: more than a window of the suites."""
 SHORTER, LONGER = 4, 3
 """By how many tokens its neighbours differ, so that the batch is ragged."""

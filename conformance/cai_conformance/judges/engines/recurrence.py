@@ -15,7 +15,7 @@ from cai_conformance.judges.finding import Finding
 from cai_conformance.probing.probe import Probe
 
 SPLIT_CASES: Final = tuple(CUTS)
-LATEST: Final = 14
+LATEST: Final = 13
 NO_RECURRENCE: Final = "no layer of the model is known to be recurrent"
 
 

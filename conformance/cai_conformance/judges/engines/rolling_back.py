@@ -18,9 +18,9 @@ from cai_conformance.probing.probe import Probe
 
 EARLY: Final = 3
 """How many tokens there are when the first guesses are taken back: so few that no window has let go of any."""
-LATE: Final = 24
+LATE: Final = 18
 """How many there are when a window, and rows that are kept in reserve, have been passed."""
-DEEP: Final = 10
+DEEP: Final = 8
 """To how many a long sequence is cut back."""
 NO_DROP: Final = "the engine has no feature drop"
 

@@ -16,7 +16,7 @@ from cai_conformance.probing.probe import Probe
 from cai_conformance.probing.starts import FAR_START
 
 CASES: Final = ("near", "far")
-TOKENS: Final = 7
+TOKENS: Final = 6
 NEAR: Final = (1, 5)
 CUT: Final = 3
 """Where a late sequence is cut in two calls."""

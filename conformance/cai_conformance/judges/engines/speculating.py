@@ -28,7 +28,7 @@ from cai_reference.decoding.speculation import speculate
 CASES: Final = ("full", "partial", "never")
 PROMPT: Final = 6
 """How many tokens there are before the first guess."""
-TOKENS: Final = 8
+TOKENS: Final = 7
 """How many are generated."""
 NEVER: Final = 3
 """How many where no guess is right: each takes a pass of its own."""
