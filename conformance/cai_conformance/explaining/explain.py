@@ -19,8 +19,12 @@ from cai_reference.errors import CaiReferenceError
 
 Explainer = Callable[[Evidence, Sequence[Verdict]], Diagnosis]
 
-GIVEN_INFERENCE: Final = ("fwd.oracle", "causal.flip", "kv.split", "kv.reach", "kv.batch", "gen.given", "smp.tie")
-GIVEN_TRAINING: Final = ("loss.given", "grad.given", "opt.given")
+GIVEN_INFERENCE: Final = (
+    *("fwd.oracle", "causal.flip", "rope.shift", "kv.split", "kv.reach", "kv.batch", "kv.steps", "kv.cuts"),
+    *("kv.rollback", "kv.reuse", "kv.edge", "kv.window", "ssm.split", "ssm.boundary", "ssm.snap"),
+    *("gen.given", "smp.tie", "spec.twin", "spec.rows"),
+)
+GIVEN_TRAINING: Final = ("loss.given", "grad.given", "opt.given", "grad.accum", "grad.fd", "eval.batch")
 RUN: Final = ("run.golden",)
 
 PARTS: Final[Mapping[tuple[str, ...], tuple[Explainer, ...]]] = {
