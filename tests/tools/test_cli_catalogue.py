@@ -18,6 +18,7 @@ from support_traces import SUITE
 COMMANDS = (
     ("run",),
     ("smoke",),
+    ("probe",),
     ("serve",),
     ("list",),
     ("explain",),
