@@ -20,7 +20,6 @@ COMMANDS = (
     ("smoke",),
     ("probe",),
     ("serve",),
-    ("probe",),
     ("faults", "list"),
     ("faults", "explain"),
     ("faults", "run"),
