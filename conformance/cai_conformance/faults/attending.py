@@ -307,11 +307,8 @@ ATTENDING: Final = (
         frozenset({Place.SESSION}),
         _absorbed_by_latent,
         kinds=("M02",),
-        vehicles=(*given("cai.latent-attention"), *run("cai.latent-attention")),
-        expected=(
-            "mla.absorb",
-            "gen.given",
-        ),
+        vehicles=run("cai.latent-attention"),
+        expected=("mla.absorb", "run.decode"),
     ),
 )
 """What is wrong with attention; windows have a family of their own."""

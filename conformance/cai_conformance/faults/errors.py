@@ -5,6 +5,7 @@
     ConformanceError
     └── FaultError
         ├── FaultAlreadyPlanted  one is planted while another one is, and nobody said that this is meant
+        ├── FaultNotJudged       a process that was to judge one failed, or ended
         └── UnknownFault         no fault has this slug
 """
 
@@ -27,6 +28,16 @@ class FaultAlreadyPlanted(FaultError):
     template = "{slug} cannot be planted: {planted} is"
     slug: str
     planted: str
+
+
+@dataclass(eq=False)
+class FaultNotJudged(FaultError):
+    """The process that was to judge a fault failed, or ended."""
+
+    template = "{slug} could not be judged in {vehicle}: {problem}"
+    slug: str
+    vehicle: str
+    problem: str
 
 
 @dataclass(eq=False)

@@ -172,7 +172,7 @@ EVALUATING: Final = (
         _dropout,
         kinds=("E01",),
         vehicles=(*given(DENSE), *exact(NGRAM)),
-        expected=("fwd.oracle", "eval.batch"),
+        expected=("fwd.oracle", "eval.batch", "eval.pure"),
     ),
 )
 """What is wrong with looking at a model."""

@@ -129,7 +129,7 @@ LATENT: Final = (
         _never_turned,
         kinds=("M04",),
         vehicles=given(SUITE),
-        expected=("fwd.oracle",),
+        expected=("fwd.oracle", "rope.shift"),
     ),
     Fault(
         "mla.key-cached-unturned",
@@ -140,7 +140,7 @@ LATENT: Final = (
         _cached_unturned,
         kinds=("M04",),
         vehicles=given(SUITE, "cai.hybrid"),
-        expected=("kv.split",),
+        expected=("kv.split", "kv.steps"),
     ),
     Fault(
         "mla.folded-without-value-bias",

@@ -149,7 +149,7 @@ LOSING: Final = (
         "loss",
         kinds=("L01",),
         vehicles=(*given(DENSE), *run("cai.kv-cache")),
-        expected=("loss.given",),
+        expected=("loss.given", "eval.batch", "grad.accum"),
     ),
     Fault(
         "loss.pads-scored",
@@ -161,7 +161,7 @@ LOSING: Final = (
         "loss",
         kinds=("E03",),
         vehicles=given(DENSE),
-        expected=("loss.given",),
+        expected=("loss.given", "eval.batch", "grad.accum"),
     ),
     Fault(
         "loss.mean-of-means",
@@ -173,7 +173,7 @@ LOSING: Final = (
         "loss",
         kinds=("L02",),
         vehicles=given(DENSE),
-        expected=("loss.given",),
+        expected=("loss.given", "eval.batch", "grad.accum"),
     ),
     Fault(
         "loss.sum",
@@ -184,7 +184,7 @@ LOSING: Final = (
         partial(_loss, of_head=_sum),
         "loss",
         vehicles=given(DENSE),
-        expected=("loss.given",),
+        expected=("loss.given", "eval.batch", "grad.accum"),
     ),
     Fault(
         "loss.heads-summed",
@@ -218,7 +218,7 @@ LOSING: Final = (
         _tied_once,
         kinds=("L03",),
         vehicles=given(WINDOWED),
-        expected=("grad.given",),
+        expected=("grad.given", "grad.fd"),
     ),
     Fault(
         "gradient.norm-without-mean",
@@ -229,7 +229,7 @@ LOSING: Final = (
         _norm_without_mean,
         kinds=("L05",),
         vehicles=given(DENSE),
-        expected=("grad.given",),
+        expected=("grad.given", "grad.fd"),
     ),
     Fault(
         "gradient.last-occurrence",
@@ -239,10 +239,7 @@ LOSING: Final = (
         TRAINING,
         _last_occurrence,
         vehicles=(*given(DENSE), *exact(NGRAM)),
-        expected=(
-            "grad.given",
-            "grad.golden",
-        ),
+        expected=("grad.given", "grad.golden", "grad.fd"),
     ),
     Fault(
         "gradient.last-sequence",
@@ -252,7 +249,7 @@ LOSING: Final = (
         TRAINING,
         _half_batch,
         vehicles=given(DENSE),
-        expected=("grad.given",),
+        expected=("grad.given", "grad.fd", "grad.accum"),
     ),
 )
 """What is wrong with a loss, or with a gradient whose loss is right."""

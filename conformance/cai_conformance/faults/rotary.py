@@ -187,7 +187,7 @@ ROTARY: Final = (
         partial(_tables, narrow=True),
         kinds=("A05",),
         vehicles=given(DENSE),
-        expected=("fwd.oracle",),
+        expected=("fwd.oracle", "rope.shift"),
     ),
     Fault(
         "attention.keys-unrotated",
@@ -198,7 +198,7 @@ ROTARY: Final = (
         _queries_only,
         kinds=("A04",),
         vehicles=given(DENSE, "cai.kv-cache"),
-        expected=("fwd.oracle",),
+        expected=("fwd.oracle", "rope.shift"),
     ),
 )
 """What is wrong with positions in a forward pass; positions of sessions are among the faults of caches."""

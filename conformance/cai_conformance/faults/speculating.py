@@ -110,11 +110,12 @@ def _newest_only(planting: Planting) -> None:
 
 def _stale_heads(planting: Planting) -> None:
     """Let later heads guess from the row before the one that gave the newest token."""
-    last: dict[int, list[Array]] = {}
+    # Drafts are kept beside their rows, so that their identities are not used again.
+    last: dict[int, tuple[LaterHeads, list[Array]]] = {}
 
     def wrong(draft: LaterHeads, heads: Sequence[Array]) -> None:
-        stale = last.get(id(draft), list(heads))
-        last[id(draft)] = list(heads)
+        _, stale = last.get(id(draft), (draft, list(heads)))
+        last[id(draft)] = (draft, list(heads))
         draft._guesses = [greedy_token(logits) for logits in stale[1:]]
 
     planting.method(LaterHeads, "committed", wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ from cai_conformance.faults.planting import Planting
 from cai_conformance.faults.vehicle import DENSE, WINDOWED, given, run
 from cai_reference.arithmetic import Array
 from cai_reference.decoding import layer_states
-from cai_reference.decoding.layer_states import Accounting
+from cai_reference.decoding.layer_states import Accounting, LayerState
 from cai_reference.decoding.row_store import RowStore
 from cai_reference.decoding.session import Session
 
@@ -59,18 +60,29 @@ def _heads_exchanged(planting: Planting) -> None:
     """Give the logits of later heads in the opposite order; the first head stays."""
     right = Session.feed
 
-    def wrong(session: Session, ids: list[int]) -> list[Array]:
+    def wrong(session: Session, ids: Sequence[int]) -> list[Array]:
         heads = right(session, ids)
         return [heads[0], *heads[:0:-1]]
 
     planting.method(Session, "feed", wrong)
 
 
+def _heads_behind(planting: Planting) -> None:
+    """Give later heads the row of the token before; the first head stays."""
+    right = Session._computed
+
+    def wrong(session: Session, ids: Sequence[int]) -> tuple[list[Array], tuple[LayerState, ...]]:
+        heads, states = right(session, ids)
+        return [heads[0], *(np.roll(rows, 1, axis=0) for rows in heads[1:])], states
+
+    planting.method(Session, "_computed", wrong)
+
+
 def _last_rows_only(planting: Planting) -> None:
     """Answer with the newest row for every token of a call."""
     right = Session.feed
 
-    def wrong(session: Session, ids: list[int]) -> list[Array]:
+    def wrong(session: Session, ids: Sequence[int]) -> list[Array]:
         return [np.broadcast_to(rows[-1], rows.shape) for rows in right(session, ids)]
 
     planting.method(Session, "feed", wrong)
@@ -119,6 +131,17 @@ STORING: Final = (
         expected=("spec.cache", "run.decode"),
     ),
     Fault(
+        "cache.later-heads-behind",
+        "the cached path gives later heads the row before",
+        "They guess from the token before the newest one. One token a call hides it, and the first head is right.",
+        "vllm-project/vllm#14649",
+        SESSION,
+        _heads_behind,
+        kinds=("P10",),
+        vehicles=given("cai.multi-token"),
+        expected=("mtp.self",),
+    ),
+    Fault(
         "cache.newest-row-only",
         "every token of a call is answered by the newest row",
         "A call gives one row, and whoever verifies guesses reads it for all of them. One token a call hides it.",
@@ -126,7 +149,7 @@ STORING: Final = (
         SESSION,
         _last_rows_only,
         vehicles=given(DENSE, "cai.speculative"),
-        expected=("gen.given",),
+        expected=("gen.given", "kv.cuts", "spec.rows"),
     ),
 )
 """What is wrong with memory, counts and answers of a session whose computation is right."""

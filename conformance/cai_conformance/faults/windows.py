@@ -64,10 +64,7 @@ WINDOWS: Final = (
         "window",
         kinds=("W01",),
         vehicles=given(WINDOWED, "cai.local-global"),
-        expected=(
-            "kv.reach",
-            "fwd.oracle",
-        ),
+        expected=("kv.reach", "fwd.oracle", "kv.window"),
     ),
     Fault(
         "window.minus-one",
@@ -79,10 +76,7 @@ WINDOWS: Final = (
         "window",
         kinds=("W02",),
         vehicles=given(WINDOWED, "cai.local-global"),
-        expected=(
-            "kv.reach",
-            "fwd.oracle",
-        ),
+        expected=("kv.reach", "fwd.oracle", "kv.window"),
     ),
     Fault(
         "window.none",
@@ -93,7 +87,7 @@ WINDOWS: Final = (
         partial(_both, changed=_none),
         "window",
         vehicles=given(WINDOWED),
-        expected=("kv.reach",),
+        expected=("kv.reach", "kv.window"),
     ),
     Fault(
         "cache.window-ignored",
@@ -104,10 +98,7 @@ WINDOWS: Final = (
         partial(_session, changed=_none),
         kinds=("W03",),
         vehicles=given(WINDOWED, "cai.local-global"),
-        expected=(
-            "kv.reach",
-            "kv.split",
-        ),
+        expected=("kv.reach", "kv.split", "kv.steps"),
     ),
 )
 """What is wrong with windows, in both paths or in the cached one alone."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TypeAlias
 
+from cai_conformance.backends.errors import one_line
 from cai_conformance.faults import FAULTS, Fault, Vehicle
+from cai_conformance.faults.errors import FaultNotJudged
 from cai_conformance.killing.observing import Observation, observe
 from cai_conformance.killing.results import FaultResult, KillMatrix
 
@@ -28,7 +31,8 @@ def run_faults(
         untouched: whether the reference as it is has to be judged, too.
 
     Raises:
-        GoldenError: the suites' own files are missing or damaged.
+        GoldenError: the suites' own files are missing or damaged, and this process judges.
+        FaultNotJudged: a worker process failed, or ended.
     """
     wanted = sorted({vehicle for fault in faults for vehicle in fault.vehicles}) if untouched else []
     tasks: list[Task] = [("", vehicle) for vehicle in wanted]
@@ -49,9 +53,24 @@ def _observed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Observat
         return
     # Workers start afresh, so that they share no lock, no thread and no planted fault with this process.
     with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(observe, *task): task for task in tasks}
+        futures = {pool.submit(_observed_or_told, *task): task for task in tasks}
         try:
             for future in as_completed(futures):
-                yield futures[future], future.result()
+                slug, vehicle = futures[future]
+                try:
+                    found = future.result()
+                except BrokenProcessPool:
+                    found = "a process that judges has ended"
+                if isinstance(found, str):
+                    raise FaultNotJudged(slug or "the reference as it is", str(vehicle), found)
+                yield (slug, vehicle), found
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _observed_or_told(slug: str, vehicle: Vehicle) -> Observation | str:
+    """Return what was seen, or what went wrong: not every error survives the way to another process."""
+    try:
+        return observe(slug, vehicle)
+    except Exception as error:
+        return one_line(error)

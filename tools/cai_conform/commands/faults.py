@@ -192,9 +192,11 @@ def _filled(name: str, text: str) -> str:
 
 
 def _missed(matrix: KillMatrix, check: str) -> list[str]:
+    from cai_conformance.killing import Standing
+
+    said = {Standing.SURVIVED: "would survive", Standing.UNEXPECTED: "would be seen by chance alone"}
     return [
-        f"without {check}, {result.fault.slug} would be {result.without(check).value}"
-        for result in matrix.lost_without(check)
+        f"without {check}, {result.fault.slug} {said[result.without(check)]}" for result in matrix.lost_without(check)
     ]
 
 
