@@ -28,8 +28,11 @@ import numpy as np
 from cai_reference.arithmetic import Array
 from cai_reference.nets.format.errors import NumberNotWritable
 
-DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-"""What is read as a number: no names for infinities, no underscores, no white space."""
+DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+"""What is read as a number: no names for infinities, no underscores, no white space.
+
+Digits once taken are not given back: a text of very many digits and a letter would be tried in as many ways.
+"""
 
 EXPONENT: Final = re.compile(r"([0-9])(?:\.([0-9]+))?e([+-][0-9]+)")
 """A number as Python spells it with an exponent."""
