@@ -36,6 +36,9 @@ HANGING: Final = 120.0
 ROOM: Final = 400 << 20
 """So much memory an input may take beyond what the worker has anyway; more is refused by the system."""
 
+TELLING: Final = 30.0
+"""After so many seconds a line tells how far the run is."""
+
 SHRINKING: Final = 30.0
 """So many seconds are spent on making a finding small."""
 
@@ -135,6 +138,7 @@ def _run(chunks: list[Chunk], seed: int, jobs: int) -> dict[str, Tally]:
     tallies = {chunk.target: Tally() for chunk in chunks}
     waiting = chunks[::-1]
     workers: list[_Worker] = []
+    total, done_inputs, told = sum(chunk.stop - chunk.start for chunk in chunks), 0, time.monotonic()
     while waiting or workers:
         while waiting and len(workers) < jobs:
             worker = _Worker(seed)
@@ -147,6 +151,10 @@ def _run(chunks: list[Chunk], seed: int, jobs: int) -> dict[str, Tally]:
                 continue
             chunk, tally, rest, alive = done
             tallies[chunk.target].add(tally)
+            done_inputs += tally.inputs
+            if time.monotonic() - told > TELLING:
+                told = time.monotonic()
+                print(f"{done_inputs} of {total} inputs, now {chunk.target}", file=sys.stderr, flush=True)
             if rest is not None:
                 waiting.append(rest)
             if alive and waiting:

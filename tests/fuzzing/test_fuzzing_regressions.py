@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import time
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ from cai_reference.checkpoints.course.errors import RecordLayout
 from cai_reference.checkpoints.saved import read_checkpoint
 from cai_reference.checkpoints.saved.errors import BadDescription
 from cai_reference.models.decoder_configuration import DecoderConfiguration, SsmSpec
+from cai_reference.nets.format import parse_net
+from cai_reference.nets.format.errors import InvalidStructureFloat
+from cai_reference.nets.format.numbers import problem_of as problem_of_number
 from cai_reference.text.errors import UnsupportedStrategy
 from cai_reference.training.model_kinds import least_weights, new_model
 from cai_reference.training.state_errors import StateTooSmall
@@ -267,6 +271,30 @@ class TestJson:
             with pytest.raises(BadConfiguration) as caught:
                 parse_weights(weights, "file")
             assert len(str(caught.value)) < 300
+
+
+class TestNets:
+    """`.nn` files."""
+
+    LAYER = b"-1)TNNetInput:4;1;1;0;0;0;0;0::%s;0;0;0;0;0;0;0\n%s\n"
+    DIGITS = b"1" * 300_000
+
+    @pytest.mark.parametrize(
+        ("number", "problem"), [(DIGITS + b"x", "not a decimal"), (DIGITS + b".", "beyond the range of float32")]
+    )
+    def test_a_number_with_very_many_digits(self, number: bytes, problem: str) -> None:
+        """Its time grew with the square of its length: minutes for this one."""
+        start = time.process_time()
+        with pytest.raises(InvalidStructureFloat, match=problem):
+            parse_net(self.LAYER % (number, b""))
+        assert time.process_time() - start < 2.0
+
+    def test_what_a_decimal_is(self) -> None:
+        """That has not changed."""
+        for text in ("0", "-1", "+1.", ".5", "1.5", "1e5", "-.5E-3", "00.10e+07"):
+            assert problem_of_number(text) is None, text
+        for text in ("", ".", "-", "e5", "1e", "1e+", "1.5.", "1_0", " 1", "1 ", "inf", "nan", "0x1", "1,5", "--1"):
+            assert problem_of_number(text) is not None, text
 
 
 class TestMessages:
