@@ -103,12 +103,12 @@ class TestIdleChecks:
 class TestEachFault:
     """What is shipped is what is seen."""
 
-    def test_the_same_checks_fail(self, fault: Fault) -> None:
-        """In each vehicle, and without a crash that hides them."""
+    def test_an_expected_check_kills_it(self, fault: Fault) -> None:
+        """In each vehicle in which the matrix says so, and without a crash that hides it."""
         for place in vehicles_of(fault, all_of_them=fault.slug not in SAMPLE):
             vehicle = fault.vehicles[place]
-            found = observe(fault.slug, vehicle)
-            assert found.failed == KNOWN[fault.slug].failed[str(vehicle)], str(vehicle)
+            killers = set(KNOWN[fault.slug].failed[str(vehicle)]) & set(fault.expected)
+            assert not killers or killers & set(observe(fault.slug, vehicle).failed), str(vehicle)
 
 
 class TestTheReferenceAsItIs:
