@@ -46,6 +46,12 @@ from typing import ClassVar, Final
 from cai_conformance.errors import InputError
 from cai_conformance.verdicts import Outcome, Verdict
 
+LONGEST_LINE: Final = 4000
+"""How many characters a line may have: a dotted key of n parts costs the reader of TOML n² of time and memory."""
+
+LARGEST_FILE: Final = 1 << 20
+"""How many bytes a file may have."""
+
 LONGEST_CHECK: Final = 1000
 """How many characters an id or a pattern may have."""
 
@@ -87,7 +93,7 @@ class ExpectationFileNotUtf8(ExpectationError):
 
 @dataclass(eq=False)
 class ExpectationFileNotToml(ExpectationError):
-    """The text of the file is not TOML."""
+    """The text of the file is not TOML, or too long for what it has to say."""
 
     template: ClassVar[str] = "{path}: not TOML: {problem}"
     problem: str
@@ -253,8 +259,16 @@ def _judged(verdict: Verdict, expectations: Expectations) -> Verdict:
 
 def _parsed(name: str, path: Path) -> dict[str, object]:
     try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise ExpectationFileNotToml(name, f"it has more than {LARGEST_FILE} bytes")
         # Editors on Windows put a byte-order mark in front, which is not TOML but harmless.
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        for number, line in enumerate(text.split("\n"), start=1):
+            if len(line) > LONGEST_LINE:
+                raise ExpectationFileNotToml(name, f"line {number} has more than {LONGEST_LINE} characters")
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise ExpectationFileMissing(name) from None
     except OSError as error:
