@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cai_conformance.errors import TraceError
+from cai_reference.errors import shown
 
 if TYPE_CHECKING:
     from cai_conformance.trace.records import Trace
@@ -51,8 +52,8 @@ class TraceFault(TraceError):
 
     def __str__(self) -> str:
         place = [f"line {self.line}"] if self.line else []
-        place += [self.record] if self.record else []
-        place += [f"field {self.field}"] if self.field else []
+        place += [str(shown(self.record))] if self.record else []
+        place += [f"field {shown(self.field)}"] if self.field else []
         sentence = self.template.format(**self._shown())
         return f"{', '.join(place)}: {sentence}" if place else sentence
 
