@@ -46,6 +46,12 @@ ODD: Final = (
 )  # fmt: skip
 """A byte order mark, line ends, controls, spaces and letters beyond ASCII, and a digit that is none of ours."""
 
+PIECES: Final = (
+    b"1", b"a", b"1,", b"1;", b"a ", b" ", b"\\", b'\\"', b"|a=", b"\n", b"a\n", b"-", b"a.", b"\xc3\xa9", b"0.", b"%",
+    b"\\u0041", b"#", b"!", b"a:", b"\r", b", ",
+)  # fmt: skip
+"""What a reader may take in as many ways as it stands there."""
+
 OPENING: Final = (b"[", b"{", b"(", b'{"a":', b'[{"a":', b"[[expected-failure]]\n", b"a.", b"-", b"!")
 
 NUMBER: Final = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -154,6 +160,13 @@ def long_number(data: bytes, generator: SplitMix64, seeds: Sequence[bytes]) -> b
     return _exchanged(data, NUMBER, number, generator)
 
 
+def inflate(data: bytes, generator: SplitMix64, seeds: Sequence[bytes]) -> bytes:
+    """Put a short piece many times in the place of a word, with or without quotes around it."""
+    piece, quotes = chosen(PIECES, generator), chosen((b"", b'"'), generator)
+    size = chosen((50, 1000, 5000, 100_000), generator)
+    return _exchanged(data, WORD, quotes + piece * (size // len(piece)) + quotes, generator)
+
+
 def replace_word(data: bytes, generator: SplitMix64, seeds: Sequence[bytes]) -> bytes:
     """Put another word, or a word of the file, in the place of one."""
     found = _found(chosen(seeds, generator), WORD, generator)
@@ -233,13 +246,13 @@ def _exchanged(data: bytes, pattern: re.Pattern[bytes], new: bytes, generator: S
 
 OPERATIONS: Final[Sequence[Operation]] = (
     flip_bit, set_byte, insert_bytes, insert_odd, delete, delete, duplicate, exchange, splice, truncate,
-    replace_number, replace_number, replace_number, long_number, replace_word, replace_word, replace_word, insert_word,
-    nest, write_integer, write_integer, write_double, move_line, move_line, change_line_ends, widen, empty,
+    replace_number, replace_number, replace_number, long_number, inflate, replace_word, replace_word, replace_word,
+    insert_word, nest, write_integer, write_integer, write_double, move_line, move_line, change_line_ends, widen, empty,
 )  # fmt: skip
 """What is done to a file, the likelier the more often it stands here."""
 
 TEXTUAL: Final[Sequence[Operation]] = (
-    replace_number, replace_number, long_number, replace_word, replace_word, replace_word, move_line,
+    replace_number, replace_number, long_number, inflate, replace_word, replace_word, replace_word, move_line,
 )  # fmt: skip
 """What a reader of text may notice only once it knows what a word means."""
 

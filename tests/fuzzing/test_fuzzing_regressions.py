@@ -17,13 +17,16 @@ from cai_conformance.backends.decoder.plan import DECODE_PHASES, sizes_for
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.engines.model_files import read_folder
 from cai_conformance.errors import InputUnreadable
-from cai_conformance.expectations import ExpectationCheckTooLong, load_expectations
+from cai_conformance.expectations import ExpectationCheckTooLong, ExpectationFileNotToml, load_expectations
 from cai_conformance.goldens import ledger, strict_json
 from cai_conformance.goldens.errors import LedgerDamaged
 from cai_conformance.interchange.errors import BadConfiguration, DamagedWeights, TensorNotFinite
 from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
 from cai_conformance.nets.errors import SampleDamaged
 from cai_conformance.nets.sample_parsing import parse_sample
+from cai_conformance.trace.errors import UnknownField
+from cai_conformance.trace.grammars import grammar_of
+from cai_conformance.trace.parser import parse
 from cai_conformance.vectors import read_vectors
 from cai_reference.checkpoints.course import read_course_checkpoint
 from cai_reference.checkpoints.course.errors import RecordLayout
@@ -37,6 +40,7 @@ from cai_reference.text.errors import UnsupportedStrategy
 from cai_reference.training.model_kinds import least_weights, new_model
 from cai_reference.training.state_errors import StateTooSmall
 from fuzzing.targets.tensors import configured
+from fuzzing.targets.traces import golden_ngram
 from support_course_checkpoints import descriptor_at, spliced
 from support_resumable import rewritten, saved
 
@@ -311,6 +315,27 @@ class TestMessages:
     def test_a_check_that_is_longer_than_any_id(self, tmp_path: Path) -> None:
         """Looking for the closest id took minutes."""
         path = tmp_path / "expected.toml"
-        path.write_text(f'[[expected-failure]]\ncheck = "{"a." * 100_000}"\nreason = "b"\n')
-        with pytest.raises(ExpectationCheckTooLong, match=r"entry 1: check has 200000 characters; the limit is 1000$"):
+        path.write_text(f'[[expected-failure]]\ncheck = "{"a." * 1000}"\nreason = "b"\n')
+        with pytest.raises(ExpectationCheckTooLong, match=r"entry 1: check has 2000 characters; the limit is 1000$"):
             load_expectations(path)
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("a." * 75_000 + "b = 1", "line 1 has more than 4000 characters"),
+            ("\n[a" + ".a" * 75_000 + "]", "line 2 has more than 4000 characters"),
+            ("#\n" * 600_000, "it has more than 1048576 bytes"),
+        ],
+    )
+    def test_a_key_of_very_many_parts(self, tmp_path: Path, text: str, problem: str) -> None:
+        """Reading it took gigabytes."""
+        path = tmp_path / "expected.toml"
+        path.write_text(text)
+        with pytest.raises(ExpectationFileNotToml, match=f": not TOML: {problem}$"):
+            load_expectations(path)
+
+    def test_a_field_with_a_name_without_end(self) -> None:
+        """The place of a fault in a trace is cut, too."""
+        with pytest.raises(UnknownField) as caught:
+            parse(golden_ngram().replace(b"|vocabulary=", b"|%s=1|vocabulary=" % (b"a" * 100_000), 1), grammar_of)
+        assert len(str(caught.value)) < 4200
