@@ -110,6 +110,12 @@ class TestEachFault:
             killers = set(KNOWN[fault.slug].failed[str(vehicle)]) & set(fault.expected)
             assert not killers or killers & set(observe(fault.slug, vehicle).failed), str(vehicle)
 
+    @pytest.mark.exhaustive
+    def test_the_same_checks_fail(self, fault: Fault) -> None:
+        """All of them, in every vehicle: whoever changes what a check sees writes the matrix anew."""
+        for vehicle in fault.vehicles:
+            assert observe(fault.slug, vehicle).failed == KNOWN[fault.slug].failed[str(vehicle)], str(vehicle)
+
 
 class TestTheReferenceAsItIs:
     """Judged in the same way, it passes."""
