@@ -15,10 +15,13 @@ from cai_conformance.suites.errors import InvalidExpression
 
 Predicate = Callable[[str], bool]
 
+LONGEST: Final = 10_000
+"""How many characters an expression may have, so that reading it never takes long."""
+
 DEEPEST: Final = 100
 """How many parentheses and negations an expression may have, so that reading it never exhausts the stack."""
 
-_TOKEN = re.compile(r"\s*(\(|\)|[^\s()]+)")
+_TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
 def compile_expression(expression: str) -> Predicate:
@@ -27,6 +30,8 @@ def compile_expression(expression: str) -> Predicate:
     Raises:
         InvalidExpression: the expression cannot be read.
     """
+    if len(expression) > LONGEST:
+        raise InvalidExpression(f"{expression[:60]}…", f"it has more than {LONGEST} characters")
     tokens = _TOKEN.findall(expression)
     if not tokens:
         raise InvalidExpression(expression, "it is empty")
