@@ -24,6 +24,8 @@ from cai_conformance.interchange.errors import BadConfiguration, DamagedWeights,
 from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
 from cai_conformance.nets.errors import SampleDamaged
 from cai_conformance.nets.sample_parsing import parse_sample
+from cai_conformance.selection import compile_expression
+from cai_conformance.suites.errors import InvalidExpression
 from cai_conformance.trace.errors import UnknownField
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.parser import parse
@@ -275,6 +277,19 @@ class TestJson:
             with pytest.raises(BadConfiguration) as caught:
                 parse_weights(weights, "file")
             assert len(str(caught.value)) < 300
+
+
+class TestFilters:
+    """What is typed behind `-k`."""
+
+    def test_blanks_and_words_without_end(self) -> None:
+        """Their time grew with the square of their number."""
+        for expression in ("a" + " " * 200_000, "a or " * 40_000 + "a"):
+            with pytest.raises(InvalidExpression, match=r"cannot be read: it has more than 10000 characters$"):
+                compile_expression(expression)
+        start = time.process_time()
+        assert compile_expression(" " * 9000 + "a" + "\n" * 900)("suite::a")
+        assert time.process_time() - start < 0.5
 
 
 class TestNets:
