@@ -80,7 +80,7 @@ class GivenModel:
         model = self.model
         settings = dict(self.phase.model_files(self.sizes, model.configuration.vocabulary))
         if SETTINGS not in settings:
-            settings[SETTINGS] = (_settings_of(model) + "\n").encode("utf-8")
+            settings[SETTINGS] = (settings_of(model) + "\n").encode("utf-8")
         weights = self.weights if values is None else write_given(self.phase, values)
         return {self.phase.weights_layout.file: weights, **settings}
 
@@ -103,7 +103,8 @@ def folder_of(files: Mapping[str, bytes]) -> Iterator[Path]:
         yield folder
 
 
-def _settings_of(model: DecoderStack) -> str:
+def settings_of(model: DecoderStack) -> str:
+    """Return the settings of a model in the words of this project, as one line of JSON."""
     if isinstance(model, Decoder):
         return write_configuration(model.configuration)
     assert isinstance(model, Llama)

@@ -11,6 +11,7 @@ from typing import Final
 
 from cai_conformance.backends.decoder import hugging_face
 from cai_conformance.backends.decoder.given import Tensors
+from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.plan import DECODE_PHASES
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
 from cai_conformance.backends.tensor_file import read_tensor_file
@@ -118,18 +119,26 @@ def _check_size(values: Tensors, name: str, shape: tuple[int, ...]) -> None:
 @lru_cache(maxsize=len(DECODE_PHASES))
 def _conventions(found: DecoderConfiguration | LlamaConfiguration) -> Mapping[str, str]:
     """Return what the reference says of a model: the words of the suite whose model it is."""
-    for phase in DECODE_PHASES:
-        sizes = phase.golden_sizes
-        built = phase.initialized(sizes, found.vocabulary, SplitMix64(0))
-        if _spelt_out(built.configuration) == _spelt_out(found):
-            return dict(phase.conventions(sizes))
+    for phase, built in _suite_models():
+        if replace(built, vocabulary=found.vocabulary) == _spelt_out(found):
+            return dict(phase.conventions(phase.golden_sizes))
     return {}
 
 
-def _spelt_out(sizes: Sizes) -> Sizes:
+@lru_cache(maxsize=1)
+def _suite_models() -> tuple[tuple[DecodePhase, DecoderConfiguration | LlamaConfiguration], ...]:
+    """Return the model of each suite, spelt out, at the least vocabulary: to learn it, all of them have to be drawn."""
+    return tuple(
+        (phase, _spelt_out(phase.initialized(phase.golden_sizes, 1, SplitMix64(0)).configuration))
+        for phase in DECODE_PHASES
+    )
+
+
+def _spelt_out(sizes: Sizes) -> DecoderConfiguration | LlamaConfiguration:
     """Return a configuration with what it leaves to its defaults written out."""
     if isinstance(sizes, LlamaConfiguration):
         return replace(sizes, key_value_heads=sizes.groups, head_width=sizes.features)
+    assert isinstance(sizes, DecoderConfiguration)
     return sizes
 
 
