@@ -33,11 +33,12 @@ from cai_reference.decoding.generation import Limits, StreamingPath
 from cai_reference.decoding.sampling.settings import SamplingSettings
 from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.decoding.stochastic_drafts import Proposal, SampledDraft
+from cai_reference.decoding.text_stream import TextStream
 from cai_reference.layers import initialization
 from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
 from cai_reference.models.stack import DecoderStack
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import batches, bpe, story_batches
+from cai_reference.text import batches, bpe, special_tokens, story_batches
 from cai_reference.text.batches import EncodedDocument, Epoch
 from cai_reference.text.tokenizer import BpeTokenizer
 from cai_reference.text.windows import Windowing
@@ -68,12 +69,16 @@ def given_model(suite: str) -> DecoderStack:
 
 
 def tokenizer(_suite: str) -> bytes:
-    """Learn merges, encode texts with borders, accents, controls and line ends, and decode."""
+    """Learn merges, encode texts with borders, accents, controls, names and line ends, decode whole and as a stream."""
     merges = bpe.train(TEXTS, 12)
     coder = BpeTokenizer([(98, 99), (97, 98), (97, 97)])
     texts = (b"abcaaa", " e\u0301\u00e9\r\n".encode(), bytes((0, 1, 254)), b" ")
     encoded = [coder.encode(text) for text in texts]
-    return _bytes([merge.pair for merge in merges], encoded, [coder.decode_content([197, 171, 2 + 255])])
+    named = BpeTokenizer([(111, 115)])
+    names = [special_tokens.encode_with_special(named, "<eos><bos>", allowed) for allowed in ((), ("<eos>",))]
+    stream = TextStream(coder, replace=True)
+    pieces = [*(stream.push(token) for token in (197, 171, 242)), stream.finish()]
+    return _bytes([merge.pair for merge in merges], encoded, [coder.decode_content([197, 171, 2 + 255])], names, pieces)
 
 
 def data(_suite: str) -> bytes:

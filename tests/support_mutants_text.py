@@ -6,18 +6,21 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import pytest
 
 from cai_conformance.backends.ngram import experiment
+from cai_reference.decoding.text_stream import TextStream
 from cai_reference.text import BpeTokenizer, Corpus, Document, parse_corpus
 from cai_reference.text import train as right_train
 from cai_reference.text.bpe import BYTES, Merge, Pair, count_pairs, replace
+from cai_reference.text.special_tokens import encode_with_special
 from support_mutants import Change, Mutant, replaced
 
 EDGES, EXPERIMENT, BPE = "cai_conformance.backends.ngram.edges", experiment.__name__, "cai_reference.text.bpe"
+STREAM = "cai_reference.decoding.text_stream"
 
 Sequences = Sequence[Sequence[int]]
 
@@ -163,6 +166,53 @@ def _decode_as_text(self: BpeTokenizer, ids: Sequence[int]) -> bytes:
 
 def _decode_each(self: BpeTokenizer, ids: Sequence[int]) -> bytes:
     return b"".join(_decode_as_text(self, [token]) for token in ids)
+
+
+def _names_from_text(
+    tokenizer: BpeTokenizer, text: str, allowed: Collection[str], names: Mapping[str, int]
+) -> list[int]:
+    return encode_with_special(tokenizer, text, tuple(names), names)
+
+
+def _names_never(tokenizer: BpeTokenizer, text: str, allowed: Collection[str], names: Mapping[str, int]) -> list[int]:
+    return tokenizer.encode(text.encode("utf-8"))
+
+
+def _names_unmerged(
+    tokenizer: BpeTokenizer, text: str, allowed: Collection[str], names: Mapping[str, int]
+) -> list[int]:
+    ids: list[int] = []
+    for piece in re.split("(<bos>|<eos>)", text):
+        if piece in names:
+            ids += [names[piece]] if piece in allowed else [byte + 2 for byte in piece.encode("utf-8")]
+        else:
+            ids += tokenizer.encode(piece.encode("utf-8"))
+    return ids
+
+
+def _names_after_merges(
+    tokenizer: BpeTokenizer, text: str, allowed: Collection[str], names: Mapping[str, int]
+) -> list[int]:
+    ids = tokenizer.encode(text.encode("utf-8"))
+    for name in allowed:
+        spelled, place = tokenizer.encode(name.encode("utf-8")), 0
+        while place < len(ids):
+            if ids[place : place + len(spelled)] == spelled:
+                ids[place : place + len(spelled)] = [names[name]]
+            place += 1
+    return ids
+
+
+def _push_alone(stream: TextStream, token: int) -> str:
+    return stream._tokenizer.decode_content([token]).decode("utf-8", "replace")
+
+
+def _end_lost(stream: TextStream) -> str:
+    return ""
+
+
+def _end_by_bytes(stream: TextStream) -> str:
+    return "\ufffd" * len(stream.pending)
 
 
 def _decoding(decode: Callable[[BpeTokenizer, Sequence[int]], bytes]) -> Change:
@@ -346,6 +396,62 @@ TEXT_MUTANTS: Final = (
         ("tok.roundtrip[not-canonical]",),
         "ids split a letter of two bytes",
         _decoding(_decode_each),
+        before_training=True,
+    ),
+    Mutant(
+        "special.from-text",
+        "text that spells a special token becomes the token",
+        ("tok.special[spelled]", "tok.special[spelled-merged]", "tok.special[allowed]"),
+        "nobody asked for `<eos>` and `<bos>`",
+        replaced((EDGES, "encode_with_special", _names_from_text)),
+        before_training=True,
+    ),
+    Mutant(
+        "special.unmerged",
+        "text that spells a special token is kept from merges",
+        ("tok.special[spelled-merged]",),
+        "merges join `a<`, and the whole of a second `<eos>`",
+        replaced((EDGES, "encode_with_special", _names_unmerged)),
+        before_training=True,
+    ),
+    Mutant(
+        "special.never",
+        "a special token that was asked for stays text",
+        ("tok.special[allowed]",),
+        "`<eos>` was asked for",
+        replaced((EDGES, "encode_with_special", _names_never)),
+        before_training=True,
+    ),
+    Mutant(
+        "special.after-merges",
+        "names are looked for in what merges have made",
+        ("tok.special[allowed]",),
+        "a merge joins `a<`, so that the name is not found",
+        replaced((EDGES, "encode_with_special", _names_after_merges)),
+        before_training=True,
+    ),
+    Mutant(
+        "stream.token-by-token",
+        "each id of a stream is decoded to text alone",
+        ("tok.stream[characters]", "tok.stream[cut-off]"),
+        "ids end inside `é`, `€` and `😀`",
+        replaced((STREAM, "TextStream.push", _push_alone)),
+        before_training=True,
+    ),
+    Mutant(
+        "stream.end-lost",
+        "the unfinished character at the end of a stream is dropped",
+        ("tok.stream[cut-off]",),
+        "the stream ends before the last byte of `😀`",
+        replaced((STREAM, "TextStream.finish", _end_lost)),
+        before_training=True,
+    ),
+    Mutant(
+        "stream.end-by-bytes",
+        "each byte of an unfinished character becomes a replacement character",
+        ("tok.stream[cut-off]",),
+        "three bytes of `😀` are one U+FFFD",
+        replaced((STREAM, "TextStream.finish", _end_by_bytes)),
         before_training=True,
     ),
 )

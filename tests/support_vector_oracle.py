@@ -106,11 +106,54 @@ def _bpe_encode(given: Input, _: Tools) -> Spelled:
     return {"ids": replica.encode(bytes.fromhex(given["bytes"]), [tuple(pair) for pair in given["pairs"]])}
 
 
-def _bpe_decode(given: Input, _: Tools) -> Spelled:
+def _spelled(given: Input) -> dict[int, str]:
     spelled = {byte + 2: f"{byte:02x}" for byte in range(256)}
     for rank, (left, right) in enumerate(given["pairs"]):
         spelled[258 + rank] = spelled[left + 2] + spelled[right + 2]
+    return spelled
+
+
+def _bpe_decode(given: Input, _: Tools) -> Spelled:
+    spelled = _spelled(given)
     return {"text": "".join(spelled[token] for token in given["ids"])}
+
+
+def _bpe_encode_special(given: Input, _: Tools) -> Spelled:
+    """Cut the text at allowed names, which is enough where none of them begins within another."""
+    pairs, ids = [(left, right) for left, right in given["pairs"]], {n["spelled"]: n["id"] for n in given["special"]}
+    pieces: list[bytes | int] = [bytes.fromhex(given["bytes"])]
+    for name in given["allowed"]:
+        cut: list[bytes | int] = []
+        for piece in pieces:
+            if isinstance(piece, int):
+                cut.append(piece)
+                continue
+            first, *rest = piece.split(bytes.fromhex(name))
+            cut.append(first)
+            for text in rest:
+                cut += [ids[name], text]
+        pieces = cut
+    found: list[int] = []
+    for piece in pieces:
+        found += [piece] if isinstance(piece, int) else replica.encode(piece, pairs)
+    return {"ids": found}
+
+
+def _bpe_decode_stream(given: Input, _: Tools) -> Spelled:
+    """Count bytes by the first one of each character, which is enough for text that is only cut off at its end."""
+    spelled, held, pieces = _spelled(given), "", []
+    for token in given["ids"]:
+        held, whole = held + spelled[token], ""
+        while held and len(held) >= 2 * _bytes_of_character(int(held[:2], 16)):
+            length = 2 * _bytes_of_character(int(held[:2], 16))
+            whole, held = whole + held[:length], held[length:]
+        pieces.append(whole or "-")
+    return {"text": " ".join([*pieces, "efbfbd" if held else "-"])}
+
+
+def _bytes_of_character(first: int) -> int:
+    """Return how many bytes a character has: one, or as many as its first byte has ones at its upper end."""
+    return 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
 
 
 def _places(given: Input) -> list[tuple[int, int]]:
@@ -202,6 +245,8 @@ OPERATIONS: Mapping[str, Callable[[Input, Tools], Spelled]] = {
     "bpe.train": _bpe_train,
     "bpe.encode": _bpe_encode,
     "bpe.decode": _bpe_decode,
+    "bpe.encode-special": _bpe_encode_special,
+    "bpe.decode-stream": _bpe_decode_stream,
     "windows.list": _windows,
     "batches.shuffled": _shuffled,
     "splitmix.below": _below,

@@ -48,10 +48,10 @@ def body(data: bytes | None = None) -> bytes:
 
 def test_a_right_file_is_summed_up() -> None:
     """Suite, profile, arithmetic and counts."""
-    assert summary(golden_bytes()).startswith("file: course.ngram 1.0.0, profile golden, strict/1: 12 checks pass, ")
+    assert summary(golden_bytes()).startswith("file: course.ngram 1.1.0, profile golden, strict/1: 12 checks pass, ")
     of_edges = sum(len(check.cases) or 1 for check in SUITE.checks if check.of_edges)
     rest = len(SUITE.check_ids()) - of_edges
-    expected = f"file: course.ngram 1.0.0, profile edges, strict/1: {of_edges} checks pass, {rest} skipped"
+    expected = f"file: course.ngram 1.1.0, profile edges, strict/1: {of_edges} checks pass, {rest} skipped"
     assert expected == summary(edges_bytes())
 
 

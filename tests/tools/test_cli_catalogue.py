@@ -98,7 +98,7 @@ class TestExplain:
     def test_every_suite_can_be_explained(self, name: str) -> None:
         """By its id or a unique ending."""
         result = invoke("explain", name)
-        assert (0, True) == (result.code, result.out.startswith("course.ngram 1.0.0: neural n-gram"))
+        assert (0, True) == (result.code, result.out.startswith("course.ngram 1.1.0: neural n-gram"))
         assert all(check.summary in result.out for check in SUITE.checks)
 
     @pytest.mark.parametrize("name", [*(outcome.value for outcome in Outcome), "FAIL"])

@@ -50,7 +50,7 @@ class TestStatus:
         assert [f"{suite.identifier}: agrees" for suite in sorted(SUITES, key=lambda suite: suite.identifier)] == [
             line.partition(" (")[0] for line in lines
         ]
-        assert "course.ngram: agrees (30 records, version 1.0.0, strict/1)" in lines
+        assert "course.ngram: agrees (30 records, version 1.1.0, strict/1)" in lines
         assert f"cai-conform: {locate()}, " in result.err
 
     def test_a_changed_file_is_named(self, folder: Path) -> None:

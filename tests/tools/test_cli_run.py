@@ -49,7 +49,7 @@ def test_the_five_versions_are_in_the_report() -> None:
     versions = first["versions"]
     assert isinstance(versions, dict)
     assert ["grammar", "protocol", "arithmetic", "suites", "vectors"] == list(versions)
-    assert ({"course.ngram": "1.0.0"}, "strict/1") == (versions["suites"], versions["arithmetic"])
+    assert ({"course.ngram": "1.1.0"}, "strict/1") == (versions["suites"], versions["arithmetic"])
     assert versions["vectors"]["course.ngram"].startswith("sha256:")
 
 

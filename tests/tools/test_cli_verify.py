@@ -38,7 +38,7 @@ def test_a_right_trace_passes(profile: str) -> None:
     data = {"golden": golden_bytes(), "edges": edges_bytes(), "foreign": changed("profile=golden", "profile=foreign")}
     result = verify(data[profile])
     assert (0, "") == (result.code, result.err)
-    assert line_of(result).startswith(f"-: course.ngram 1.0.0, profile {profile}, strict/1: ")
+    assert line_of(result).startswith(f"-: course.ngram 1.1.0, profile {profile}, strict/1: ")
 
 
 def test_a_file_is_judged_like_standard_input(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_changed_digit_is_named(record: str, field: str, value: str, place: st
         (with_field("TRACE", "suite", "a.b"), 2, "line 1, TRACE, field suite: suite a.b is unknown"),
         (with_field("TRACE", "profile", "x"), 2, "line 1, TRACE, field profile: profile x is unknown"),
         (with_field("TRACE", "arithmetic", "x"), 2, "line 1, TRACE, field arithmetic: unknown arithmetic 'x'"),
-        (with_field("TRACE", "suite_version", "2"), 1, "TRACE, field suite_version: the trace states 2, 1.0.0 was"),
+        (with_field("TRACE", "suite_version", "2"), 1, "TRACE, field suite_version: the trace states 2, 1.1.0 was"),
         (with_field("CONVENTION", "tie", r"a\nb"), 1, r"CONVENTION, field tie: the backend follows another"),
         (with_field("CONFIG", "batch", "0"), 1, "CONFIG, field batch"),
         (changed("merges=8", "x_note=mine|merges=8"), 0, ""),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -13,8 +14,10 @@ from typing import Final
 from cai_conformance.faults.fault import Fault, Place
 from cai_conformance.faults.planting import Planting
 from cai_conformance.faults.vehicle import NGRAM, exact
-from cai_reference.text import bpe
+from cai_reference.decoding.text_stream import TextStream
+from cai_reference.text import bpe, special_tokens
 from cai_reference.text.bpe import BYTES, Merge, Pair
+from cai_reference.text.special_tokens import CONTROL_NAMES
 from cai_reference.text.tokenizer import BOS, CONTENT_OFFSET, EOS, BpeTokenizer
 
 TOKENIZER: Final = frozenset({Place.TOKENIZER})
@@ -131,6 +134,60 @@ def _each_alone(planting: Planting) -> None:
     planting.method(BpeTokenizer, "decode_content", wrong)
 
 
+def _names_read(planting: Planting, read: Callable[[Collection[str], Mapping[str, int]], Collection[str]]) -> None:
+    """Read other names as tokens than those that are allowed."""
+    right = special_tokens.encode_with_special
+
+    def wrong(
+        tokenizer: BpeTokenizer, text: str, allowed: Collection[str] = (), names: Mapping[str, int] = CONTROL_NAMES
+    ) -> list[int]:
+        return right(tokenizer, text, read(allowed, names), names)
+
+    planting.function(right, wrong)
+
+
+def _all_names(_: Collection[str], names: Mapping[str, int]) -> Collection[str]:
+    return tuple(names)
+
+
+def _no_names(_: Collection[str], __: Mapping[str, int]) -> Collection[str]:
+    return ()
+
+
+def _names_unmerged(planting: Planting) -> None:
+    """Take a name that is not allowed out of the text, a byte an id, and encode what stands around it."""
+    right = special_tokens.encode_with_special
+
+    def wrong(
+        tokenizer: BpeTokenizer, text: str, allowed: Collection[str] = (), names: Mapping[str, int] = CONTROL_NAMES
+    ) -> list[int]:
+        kept = [re.escape(name) for name in names if name not in allowed]
+        ids: list[int] = []
+        for piece in re.split(f"({'|'.join(kept)})", text) if kept else [text]:
+            if piece in names and piece not in allowed:
+                ids += [byte + CONTENT_OFFSET for byte in piece.encode("utf-8")]
+            else:
+                ids += right(tokenizer, piece, allowed, names)
+        return ids
+
+    planting.function(right, wrong)
+
+
+def _streamed_alone(planting: Planting) -> None:
+    def wrong(stream: TextStream, token: int) -> str:
+        return stream._tokenizer.decode_content([token]).decode("utf-8", "replace")
+
+    planting.method(TextStream, "push", wrong)
+
+
+def _end_lost(planting: Planting) -> None:
+    def wrong(stream: TextStream) -> str:
+        stream._start()
+        return ""
+
+    planting.method(TextStream, "finish", wrong)
+
+
 def _fault(
     slug: str,
     title: str,
@@ -240,6 +297,50 @@ TOKENIZING: Final = (
         "",
         partial(_rewritten, rewrite=_line_ends),
         "tok.golden",
+    ),
+    _fault(
+        "names-from-text",
+        "a special token's name in a text becomes the token",
+        "Whoever writes `<eos>` ends the document, although nobody asked for tokens. Texts that spell none hide it.",
+        "google-deepmind/gemma#770; huggingface/tokenizers#1437",
+        partial(_names_read, read=_all_names),
+        "tok.special",
+        ("T06",),
+    ),
+    _fault(
+        "names-never",
+        "a special token that was asked for stays text",
+        "The list of allowed names is not read. Callers that never ask hide it.",
+        "",
+        partial(_names_read, read=_no_names),
+        "tok.special",
+    ),
+    _fault(
+        "names-unmerged",
+        "a special token's name in a text is kept from merges",
+        "Text that spells a token becomes bytes, to be safe, where it is text like any other. Names whose characters no"
+        " merge joins hide it.",
+        "",
+        _names_unmerged,
+        "tok.special",
+    ),
+    _fault(
+        "streamed-alone",
+        "each token of a stream decoded alone",
+        "What is no text by itself becomes U+FFFD at once, although the next token completes it. Texts of ASCII hide"
+        " it, and so does decoding at the end.",
+        "soniqo/speech-swift#41; Blaizzy/mlx-vlm#1778",
+        _streamed_alone,
+        "tok.stream",
+        ("T05",),
+    ),
+    _fault(
+        "stream-end-lost",
+        "the unfinished character at the end of a stream lost",
+        "What is held back for the next token is dropped when none comes. Texts that end in a whole character hide it.",
+        "",
+        _end_lost,
+        "tok.stream",
     ),
 )
 """What is wrong between bytes and ids."""

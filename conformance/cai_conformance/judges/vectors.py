@@ -14,6 +14,8 @@ from cai_conformance.judges.measured_rows import judge_row
 from cai_conformance.judges.moved_rows import OPERATION as MOVED
 from cai_conformance.judges.moved_rows import judge_moved
 from cai_conformance.judges.near_ties import judge_tokens
+from cai_conformance.judges.streamed_text import OPERATION as STREAMED
+from cai_conformance.judges.streamed_text import judge_stream
 from cai_conformance.measuring.floor import ROW_OPERATIONS
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.trace.records import Record
@@ -51,6 +53,8 @@ def _judge_case(case: VectorCase, evidence: Evidence) -> Finding:
         reason = f"the answer's bits are those of {EXACT_ARITHMETIC}; the backend ran in {arithmetic}"
         return Finding.skipped(reason, case=case.case)
     difference = _difference(case, answer)
+    if case.operation == STREAMED and (difference is None or difference.problem is Problem.VALUE):
+        return judge_stream(case, answer)
     if difference is None:
         return Finding.passed("the one right answer", case=case.case)
     return Finding.failed(f"{difference}. Typical cause: {case.sees}", (difference,), case=case.case)

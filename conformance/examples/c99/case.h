@@ -37,6 +37,8 @@ unsigned char *input_mask(struct case_context *c, size_t vocabulary);
 void bpe_train(struct case_context *c);
 void bpe_encode(struct case_context *c);
 void bpe_decode(struct case_context *c);
+void bpe_encode_special(struct case_context *c);
+void bpe_decode_stream(struct case_context *c);
 
 void windows_list(struct case_context *c);
 void batches_shuffled(struct case_context *c);

@@ -12,6 +12,8 @@ static const struct {
     {"bpe.train", bpe_train},
     {"bpe.encode", bpe_encode},
     {"bpe.decode", bpe_decode},
+    {"bpe.encode-special", bpe_encode_special},
+    {"bpe.decode-stream", bpe_decode_stream},
     {"windows.list", windows_list},
     {"batches.shuffled", batches_shuffled},
     {"splitmix.below", splitmix_below},

@@ -22,6 +22,24 @@ size_t utf8_decode(const char *text, size_t length, uint32_t *character)
     return bytes;
 }
 
+size_t utf8_begun(const char *text, size_t length)
+{
+    if (length == 0)
+        return 0;
+    unsigned char first = (unsigned char)text[0];
+    size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    /* Which second byte may follow: not all, so that there is no overlong form, no surrogate and nothing too large. */
+    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    size_t begun = bytes > 0;
+    while (begun < bytes && begun < length && (unsigned char)text[begun] >= low && (unsigned char)text[begun] <= high) {
+        low = 0x80;
+        high = 0xbf;
+        begun++;
+    }
+    return begun;
+}
+
 size_t utf8_encode(uint32_t character, char bytes[4])
 {
     if (character < 0x80) {

@@ -9,6 +9,9 @@
 /* Decode the character at `text`, of which `length` bytes are left: return how many bytes it has, 0 if it is none. */
 size_t utf8_decode(const char *text, size_t length, uint32_t *character);
 
+/* Return how many of the first bytes are the beginning of some character, or all of one; 0 if the first begins none. */
+size_t utf8_begun(const char *text, size_t length);
+
 /* Write a character (no surrogate, at most U+10FFFF) and return how many of the four bytes it took. */
 size_t utf8_encode(uint32_t character, char bytes[4]);
 

@@ -13,10 +13,12 @@ from typing import Any, Final
 import numpy as np
 from safetensors.numpy import load
 
+from cai_conformance.text_pieces import spell_pieces
 from cai_conformance.vectors import Answer, VectorCase
 from cai_reference.arithmetic import Arithmetic, Array, from_hex_bits
 from cai_reference.autograd import Parameter, Tape, backward, mean_nll_of
 from cai_reference.decoding import continue_greedily, greedy_token
+from cai_reference.decoding.text_stream import TextStream
 from cai_reference.layers import xavier_uniform
 from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
 from cai_reference.models.neural_ngram import PARAMETER_NAMES
@@ -31,6 +33,7 @@ from cai_reference.text import (
     shuffled_plan,
     train,
 )
+from cai_reference.text.special_tokens import encode_with_special
 from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups, evaluate
 
 Input = Mapping[str, Any]  # JSON: what each operation expects is what its cases hold
@@ -63,6 +66,17 @@ def _bpe_encode(given: Input, _: Setting) -> Answer:
 
 def _bpe_decode(given: Input, _: Setting) -> Answer:
     return Answer(text=_tokenizer(given).decode_content(given["ids"]).hex())
+
+
+def _bpe_encode_special(given: Input, _: Setting) -> Answer:
+    names = {_utf8(each["spelled"]): each["id"] for each in given["special"]}
+    allowed = [_utf8(name) for name in given["allowed"]]
+    return Answer(ids=tuple(encode_with_special(_tokenizer(given), _utf8(given["bytes"]), allowed, names)))
+
+
+def _bpe_decode_stream(given: Input, _: Setting) -> Answer:
+    stream = TextStream(_tokenizer(given), replace=True)
+    return Answer(text=spell_pieces([*(stream.push(token) for token in given["ids"]), stream.finish()]))
 
 
 def _windows(given: Input, _: Setting) -> Answer:
@@ -142,6 +156,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "bpe.train": _bpe_train,
     "bpe.encode": _bpe_encode,
     "bpe.decode": _bpe_decode,
+    "bpe.encode-special": _bpe_encode_special,
+    "bpe.decode-stream": _bpe_decode_stream,
     "windows.list": _windows,
     "batches.shuffled": _plan,
     "splitmix.below": _below,
@@ -159,6 +175,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
 
 def _tokenizer(given: Input) -> BpeTokenizer:
     return BpeTokenizer([(left, right) for left, right in given["pairs"]])
+
+
+def _utf8(digits: str) -> str:
+    return bytes.fromhex(digits).decode("utf-8")
 
 
 def _epoch(given: Input) -> Epoch:

@@ -21,6 +21,8 @@ def ngram_cases() -> tuple[VectorCase, ...]:
     return (
         *_merges(),
         *_coding(),
+        *_special(),
+        *_stream(),
         *_data(),
         *_initial_values(),
         *_elementary(),
@@ -74,6 +76,44 @@ def _coding() -> Iterator[VectorCase]:
         {"pairs": [], "ids": [3, 2, 257, 256, 210, 34]},
         "what is not UTF-8 is replaced, or control ids are not kept apart from the bytes 0 and 1",
     )
+
+
+def _special() -> Iterator[VectorCase]:
+    # By rank: a<, <e, os, os>, <eos>. The first reaches over the border of the name, the last is the whole name.
+    joining: list[Json] = [[97, 60], [60, 101], [111, 115], [258, 62], [257, 259]]
+
+    def case(name: str, pairs: list[Json], text: str, allowed: list[str], sees: str) -> VectorCase:
+        names: list[Json] = [{"spelled": _hex("<bos>"), "id": 0}, {"spelled": _hex("<eos>"), "id": 1}]
+        given: dict[str, Json] = {"pairs": pairs, "special": names, "allowed": [_hex(name) for name in allowed]}
+        return VectorCase(name, "tok.special", "bpe.encode-special", {**given, "bytes": _hex(text)}, sees)
+
+    yield case("spelled", [], "a<eos>b<bos>", [], "text that spells a special token becomes the token")
+    yield case(
+        "spelled-merged",
+        joining,
+        "a<eos><eos>",
+        [],
+        "text that spells a special token becomes the token, or is kept from merges",
+    )
+    yield case(
+        "allowed",
+        joining,
+        "a<eos>b<bos><eos",
+        ["<eos>"],
+        "a token that was asked for stays text, merges reach over it, or tokens are made that were not asked for",
+    )
+
+
+def _stream() -> Iterator[VectorCase]:
+    # é€😀 is c3a9 e282ac f09f9880. One token ends é and begins €; another is the first half of 😀.
+    pairs: list[Json] = [[169, 226], [240, 159]]
+    ids: list[Json] = [197, 258, 132, 174, 259, 154, 130]
+
+    def case(name: str, ids: list[Json], sees: str) -> VectorCase:
+        return VectorCase(name, "tok.stream", "bpe.decode-stream", {"pairs": pairs, "ids": ids}, sees)
+
+    yield case("characters", ids, "each token is decoded alone")
+    yield case("cut-off", ids[:-1], "what is left of a character at the end is lost, or replaced byte by byte")
 
 
 def _data() -> Iterator[VectorCase]:

@@ -20,7 +20,7 @@ from cai_reference.models.neural_ngram import PARAMETER_NAMES
 from cai_reference.text import corpus_checksum
 
 SUITE = "course.ngram"
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 
 
 def embedded_input() -> SuiteInput:

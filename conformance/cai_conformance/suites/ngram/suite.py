@@ -70,6 +70,20 @@ CHECKS: Final = (
         "Decoding is byte exact, also for sequences that encoding would not produce.",
     ),
     _vectors(
+        "tok.special",
+        Level.I0,
+        "special tokens are made only when asked for",
+        "Text that spells a special token is text, and merges as text does: whoever wrote it must not be able to end a "
+        "document. A caller who names the token gets its id, and no merge reaches over it.",
+    ),
+    _vectors(
+        "tok.stream",
+        Level.I0,
+        "text that is decoded id by id is the whole, in whole characters",
+        "Ids end inside characters. What is given out for each id, joined, is the text; no piece ends inside a "
+        "character. Of a character that never ends, one U+FFFD is left, or the end is refused.",
+    ),
+    _vectors(
         "num.elementary",
         Level.I1,
         "exp and log1p are those of strict/1",
