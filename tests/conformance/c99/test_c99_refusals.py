@@ -109,6 +109,17 @@ CASES = {
     "an expansion without end": cases_with(
         "bpe.decode", {"pairs": [[97, 97], *([256 + rank, 256 + rank] for rank in range(60))], "ids": [318]}
     ),
+    "a control id in a stream": cases_with("bpe.decode-stream", {"pairs": [], "ids": [99, 1]}),
+    "a name of no special token": cases_with(
+        "bpe.encode-special", {"pairs": [], "special": [{"spelled": "61", "id": 1}], "allowed": ["62"], "bytes": "62"}
+    ),
+    "an empty name": cases_with(
+        "bpe.encode-special", {"pairs": [], "special": [{"spelled": "", "id": 1}], "allowed": [""], "bytes": "62"}
+    ),
+    "a special token that is text": cases_with(
+        "bpe.encode-special", {"pairs": [], "special": [{"spelled": "61", "id": 257}], "allowed": ["61"], "bytes": ""}
+    ),
+    "special tokens left out": cases_with("bpe.encode-special", {"pairs": [], "allowed": ["61"], "bytes": ""}),
     "a stride of 0": cases_with("windows.list", {"documents": [[1]], "context": 1, "stride": 0}),
     "a bound of 0": cases_with("splitmix.below", {"seed": 1, "bound": 0, "draws": 1}),
     "a seed beyond 64 bits": cases_with("splitmix.below", {"seed": 2**64, "bound": 1, "draws": 1}),
