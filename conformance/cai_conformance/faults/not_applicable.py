@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 NOT_APPLICABLE: Final[Mapping[str, str]] = {
-    "S02": "the recurrence of our models has no convolution, so that there is no state of one",
-    "S03": "the recurrence of our models has no convolution, so that no prompt is shorter than a kernel",
-    "C01": "no suite asks a backend to save its training and go on: engines begin with fresh moments, and runs are"
-    " whole. The reference's own checkpoints are held by its tests alone",
-    "C02": "no suite asks a backend to save its training and go on, so that no position is lost",
+    "S02": "no model of the suites keeps the state of a convolution: the recurrence has none, and the draft's token"
+    " shift, which is one over two tokens, is computed from the newest two ids each time",
+    "S03": "the recurrence of our models has no convolution, and no prompt of the suites is shorter than the two tokens"
+    " of the draft's token shift",
+    "C01": "no suite asks a backend to save its training and go on: the messages of an engine that trains have no"
+    " word for it, and runs are whole. The reference's own checkpoints are held by its tests alone",
+    "C02": "an engine that trains is given its batches, so that it has no position in data to lose, and no suite asks"
+    " a backend to stop its own run and go on",
 }
 """By kind."""
