@@ -1,7 +1,8 @@
 """Running suites: ask, judge in order, block what depends on a failure, make verdicts.
 
 A check whose prerequisite failed is blocked, not failed: one mistake is reported once. A backend that crashes makes its
-checks errored; one that does not offer an answer makes them skipped.
+checks errored; one that does not offer an answer makes them skipped. A pass that did not meet the witnesses of its
+check is none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cai_conformance.engines.errors import Refused
 from cai_conformance.errors import BackendError, FixtureError
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.meeting import witnessed
 from cai_conformance.suites.suite import Check, Suite
 from cai_conformance.timing import WALL
 from cai_conformance.trace.errors import TraceFault
@@ -135,7 +137,8 @@ def _findings(check: Check, evidence: Evidence, outcomes: dict[str, set[Outcome]
         reason = evidence.question.unoffered or "a trace of vector cases has nothing for this check"
         return _for_each_case(check, Outcome.SKIPPED, reason)
     try:
-        return _each_case(check, check.judge(evidence))
+        own = check.of_edges or evidence.question.own
+        return tuple(witnessed(found, check.witnesses, own=own) for found in _each_case(check, check.judge(evidence)))
     except (NotOffered, Refused) as error:
         return _for_each_case(check, Outcome.SKIPPED, str(error))
     except TraceFault as error:
@@ -173,6 +176,7 @@ def _verdict(suite: Suite, check: Check, finding: Finding, seconds: float) -> Ve
         finding.message,
         finding.differences,
         seconds=seconds,
+        met=tuple((each.witness.many, each.count) for each in finding.met),
     )
 
 

@@ -126,7 +126,8 @@ class Verdict:
     """What one check found.
 
     `check` is the full id, `suite::check[case]`. `message` is one sentence; `differences` come first difference first.
-    `reason` and `link` are filled by an expected-failure entry, `explanation` for the first failure of a kind.
+    `reason` and `link` are filled by an expected-failure entry, `explanation` for the first failure of a kind. `met`
+    says what was met on the way, and how often, such as (`rejected guesses`, 4).
     """
 
     check: str
@@ -138,6 +139,7 @@ class Verdict:
     link: str = ""
     seconds: float = 0.0
     explanation: Explanation | None = None
+    met: tuple[tuple[str, int], ...] = ()
 
     @property
     def suite(self) -> str:

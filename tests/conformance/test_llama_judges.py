@@ -191,7 +191,7 @@ class TestSelection:
             (field("CONFIG|", "rates", "[]"), "CONFIG, field rates: there is none"),
             (
                 everywhere("SPLIT|", "batches", "48"),
-                "SPLIT, field batches: 48, so that none was taken twice",
+                "this shows nothing, for it met no batches taken again; step 32 of 48 selected",
             ),
         ],
     )
@@ -232,7 +232,8 @@ class TestSelection:
             field("LOSS|step=48|", "validation", "3.500000"),
             without("BITS|"),
         )
-        message = "RESULT, field selected_step: 48, so that selection decided nothing"
+        message = "this shows nothing, for it met no updates behind the selected step; step 48 of 48 selected"
+        message += ", 40 updates clipped"
         assert (Outcome.FAIL, message) == found(COURSE, change, "run.selection")
 
     def test_the_run_tells_what_it_met(self) -> None:

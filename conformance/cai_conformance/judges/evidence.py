@@ -55,6 +55,11 @@ class Question:
         """Return the question that is left for a backend that makes no run, and says why."""
         return replace(self, request=replace(self.request, profile="edges"), golden=None, unoffered=reason)
 
+    @property
+    def own(self) -> bool:
+        """Whether the suite's own input is asked about, or its vector cases, and nothing of the user's."""
+        return self.request.profile in ("golden", "edges") and not self.request.examples
+
     @cached_property
     def given(self) -> GivenModel | None:
         """The model that the suite gives; None where it has none."""

@@ -7,16 +7,23 @@ compared where the arithmetic of the golden is also the backend's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
-from cai_conformance.trace.records import Record
+from cai_conformance.judges.witness import Witness
+from cai_conformance.trace.records import Record, list_items
 from cai_conformance.trace.values import FieldType
 from cai_conformance.verdicts import Difference
 
 Judge = Callable[[Evidence], tuple[Finding, ...]]
 
 FOREIGN = "the input is not the suite's own, so there is no golden for it"
+
+RECORDS: Final = Witness("record of the golden", "records of the golden")
+NUMBERS: Final = Witness("compared number", "compared numbers")
+LISTS: Final = ("ids", "values", "preview")
+"""The fields of a STAGE record that hold what was computed."""
 
 
 def golden_records(kinds: Collection[str]) -> Judge:
@@ -30,7 +37,8 @@ def golden_records(kinds: Collection[str]) -> Judge:
         if differences:
             return (Finding.failed(str(differences[0]), differences),)
         records = [record for record in golden.records if record.kind in kinds]
-        return (Finding.passed(f"{counted(len(records), 'record')} equal to the golden"),)
+        text = f"{counted(len(records), 'record')} equal to the golden"
+        return (Finding.passed(text, met=[RECORDS.met(len(records))]),)
 
     return judge
 
@@ -57,7 +65,9 @@ def golden_bits(evidence: Evidence) -> tuple[Finding, ...]:
     differences = _differences(evidence, {"BITS"})
     if differences:
         return (Finding.failed(str(differences[0]), differences),)
-    return (Finding.passed(f"{counted(len(golden.all('BITS')), 'record')} equal to the golden in every bit"),)
+    count = len(golden.all("BITS"))
+    text = f"{counted(count, 'record')} equal to the golden in every bit"
+    return (Finding.passed(text, met=[RECORDS.met(count)]),)
 
 
 def _differences(evidence: Evidence, kinds: Collection[str]) -> tuple[Difference, ...]:
@@ -82,4 +92,5 @@ def _stage_finding(stage: Record, differences: tuple[Difference, ...]) -> Findin
     mine = tuple(difference for difference in differences if difference.record == stage.label)
     if mine:
         return Finding.failed(str(mine[0]), mine, case=name)
-    return Finding.passed("equal to the golden", case=name)
+    numbers = sum(len(list_items(stage.get(field))) for field in LISTS if stage.has(field))
+    return Finding.passed("equal to the golden", name, [NUMBERS.met(numbers)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.judges.witness import Witness
 from cai_conformance.trace.compare import compare
 from cai_conformance.trace.errors import DigestMismatch, TraceFault
 from cai_conformance.trace.formatting import escape
@@ -11,6 +14,9 @@ from cai_conformance.trace.grammars.common import UNSTATED
 from cai_conformance.trace.records import Trace, shortened
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.verdicts import Difference, Problem
+
+READ: Final = Witness("record between TRACE and END", "records between TRACE and END")
+STATED: Final = Witness("stated convention", "stated conventions")
 
 
 def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
@@ -38,7 +44,8 @@ def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
                 f"this suite ships {evidence.question.vectors.digest}"
             ),
         )
-    return (Finding.passed(f"{records}, digest {trace.records[-1].get('digest')[:15]}…"),)
+    text = f"{records}, digest {trace.records[-1].get('digest')[:15]}…"
+    return (Finding.passed(text, met=[READ.met(len(trace.inner))]),)
 
 
 def first_difference(golden: Trace | None, trace: Trace, grammar: Grammar) -> str:
@@ -65,6 +72,7 @@ def judge_conventions(evidence: Evidence) -> tuple[Finding, ...]:
         return (Finding.failed(text, differences),)
     if not stated:
         return (Finding.skipped("the backend does not state its conventions"),)
+    text = "the stated conventions are the suite's"
     if len(stated) < len(ours.fields):
-        return (Finding.passed(f"{len(stated)} of {len(ours.fields)} conventions are stated, and are the suite's"),)
-    return (Finding.passed("the stated conventions are the suite's"),)
+        text = f"{len(stated)} of {len(ours.fields)} conventions are stated, and are the suite's"
+    return (Finding.passed(text, met=[STATED.met(len(stated))]),)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
+
+LINES: Final = Witness("line of a second run", "lines of a second run")
 
 
 def judge_replay(evidence: Evidence) -> tuple[Finding, ...]:
@@ -13,7 +18,8 @@ def judge_replay(evidence: Evidence) -> tuple[Finding, ...]:
         _ = evidence.replay  # It refuses; its bytes, of which there may be very many, are not needed for that.
     first, second = evidence.main_bytes, evidence.replay
     if first == second:
-        return (Finding.passed(f"a second run in a fresh process gave the same {len(first)} bytes"),)
+        text = f"a second run in a fresh process gave the same {len(first)} bytes"
+        return (Finding.passed(text, met=[LINES.met(second.count(b"\n"))]),)
     lines = zip(first.split(b"\n"), second.split(b"\n"), strict=False)
     for number, (one, other) in enumerate(lines, start=1):
         if one != other:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cai_conformance.judges.cases.counting import met_in
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.measured_rows import judge_row
@@ -20,7 +21,7 @@ from cai_conformance.measuring.floor import ROW_OPERATIONS
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.trace.records import Record
 from cai_conformance.vectors import VectorCase
-from cai_conformance.verdicts import Difference, Problem
+from cai_conformance.verdicts import Difference, Outcome, Problem
 from cai_reference.arithmetic import ulp_distance
 
 EXACT_ARITHMETIC = "strict/1"
@@ -34,9 +35,14 @@ def vector_check(check: str) -> Callable[[Evidence], tuple[Finding, ...]]:
         cases = [case for case in evidence.question.vectors.cases if case.check == check]
         if not cases:
             return (Finding.failed("vectors.json holds no case of this check"),)
-        return tuple(_judge_case(case, evidence) for case in cases)
+        return tuple(_counted(case, _judge_case(case, evidence), evidence) for case in cases)
 
     return judge
+
+
+def _counted(case: VectorCase, finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding with what was met, where the answer is right."""
+    return finding.having_met(*met_in(case, evidence)) if finding.outcome is Outcome.PASS else finding
 
 
 def _judge_case(case: VectorCase, evidence: Evidence) -> Finding:

@@ -13,6 +13,7 @@ from cai_conformance.errors import BackendError
 from cai_conformance.judges.engines.comparing import EXACT_ARITHMETIC
 from cai_conformance.judges.engines.driving import probed
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.meeting import witnessed
 from cai_conformance.measuring.floor import NoiseFloor
 from cai_conformance.measuring.policy import Policy
 from cai_conformance.probing.folder_model import FolderModel
@@ -98,7 +99,13 @@ def probed_verdicts(
             identifier = _identifier(check, finding.case)
             if selected(identifier):
                 yield Verdict(
-                    identifier, check.level, finding.outcome, finding.message, finding.differences, seconds=seconds
+                    identifier,
+                    check.level,
+                    finding.outcome,
+                    finding.message,
+                    finding.differences,
+                    seconds=seconds,
+                    met=tuple((each.witness.many, each.count) for each in finding.met),
                 )
 
 
@@ -112,7 +119,8 @@ def _findings(probe: Probe, check: SelfCheck, outcomes: dict[str, set[Outcome]])
         found = (Finding.skipped(str(error)),)
     except BackendError as error:
         found = (Finding(Outcome.ERRORED, str(error)),)
-    return _of_every_case(check, found[0]) if not found[0].case else found
+    found = _of_every_case(check, found[0]) if not found[0].case else found
+    return tuple(witnessed(finding, check.witnesses) for finding in found)
 
 
 def _of_every_case(check: SelfCheck, finding: Finding) -> tuple[Finding, ...]:

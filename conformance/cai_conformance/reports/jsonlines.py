@@ -70,6 +70,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
         "track": verdict.level.track,
         "outcome": verdict.outcome.value,
         "message": verdict.message,
+        "met": dict(verdict.met),
         "differences": [_difference(difference) for difference in verdict.differences],
         "explanation": None if verdict.explanation is None else _explanation(verdict.explanation),
         "reason": verdict.reason,

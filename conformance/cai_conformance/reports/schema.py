@@ -67,6 +67,11 @@ def _verdict() -> dict[str, object]:
             "track": {"enum": ["inference", "training"]},
             "outcome": {"enum": [outcome.value for outcome in Outcome]},
             "message": _STRING,
+            "met": {
+                "type": "object",
+                "description": "What the judge met on its way, and how often.",
+                "additionalProperties": _COUNT,
+            },
             "differences": {"type": "array", "items": {"$ref": "#/$defs/difference"}},
             "explanation": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/explanation"}]},
             "reason": {"type": "string", "description": "Why the check is expected to fail, or empty."},

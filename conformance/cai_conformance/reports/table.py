@@ -148,6 +148,8 @@ class _Page:
             line.append(_GAP + f"{verdict.seconds:{_SECONDS}.3f}")
         message = self._clean(words.sentence(self.report, verdict))
         passed = verdict.outcome is Outcome.PASS
+        if passed and self.verbose > 0 and verdict.met:
+            message += self._clean(f" (met {words.met(verdict)})")
         below: list[str] = []
         if self._expanded(verdict) or (passed and self.verbose <= 0):
             message = clip(message, columns.message)

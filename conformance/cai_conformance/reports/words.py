@@ -45,6 +45,11 @@ def sentence(report: Report, verdict: Verdict) -> str:
     return verdict.message
 
 
+def met(verdict: Verdict) -> str:
+    """What was met on the way, and how often: `compared rows: 3, ties: 2`; empty where nothing was counted."""
+    return ", ".join(f"{name}: {count}" for name, count in verdict.met)
+
+
 def is_required_skip(report: Report, verdict: Verdict) -> bool:
     """Whether the verdict is a skip that the required level does not allow."""
     return verdict.outcome is Outcome.SKIPPED and any(verdict is required for required in report.required_but_skipped())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.trace.schema import Grammar
 from cai_conformance.vectors import VectorCase
 from cai_conformance.verdicts import Level
@@ -29,6 +30,7 @@ class Check:
         requires: names of checks that must not have failed.
         needs_replay: whether it looks at a second run.
         of_edges: whether a trace that only answers vector cases can be judged by it.
+        witnesses: what it must have met; a pass that did not is none. Its judge counts them by their names.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Check:
     requires: tuple[str, ...] = ()
     needs_replay: bool = False
     of_edges: bool = False
+    witnesses: tuple[Witness, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Evaluated, Loaded, Piece
 from cai_conformance.engines.training import LossAndGradients, TrainingBatch
 from cai_conformance.judges.engines.comparing import Allowance, RowComparison, repeated, reshaped
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
+from cai_conformance.judges.witness import Witness
 from cai_conformance.verdicts import Outcome
 from cai_reference.arithmetic import Array
 from support_engines import HEADS, NATIVE, SUITE, Wrapped
@@ -65,8 +66,9 @@ class TestRows:
     def test_what_was_needed_and_not_met_fails(self) -> None:
         """What would merely have been nice does not."""
         comparison = RowComparison(Allowance(0.0, "float64"))
-        assert PASS is concluded(comparison, [Met(2, "cut", "cuts"), Met(0, "refusal", "refusals", False)]).outcome
-        found = concluded(comparison, [Met(0, "rollback", "rollbacks")])
+        cuts, refusals = Witness("cut", "cuts"), Witness("refusal", "refusals", least=0)
+        assert PASS is concluded(comparison, [cuts.met(2), refusals.met(0)]).outcome
+        found = concluded(comparison, [Witness("rollback", "rollbacks").met(0)])
         assert (FAIL, "this shows nothing, for it met no rollbacks; 0 rollbacks") == (found.outcome, found.message)
 
     def test_the_same_calls_give_the_same_bits_unless_the_engine_says_otherwise(self) -> None:

@@ -24,6 +24,7 @@ def strictly(line: str) -> dict[str, object]:
 def test_the_lines_of_a_small_report() -> None:
     """The run comes first, each verdict has all its fields, the summary comes last."""
     verdict = replace(XFAIL, differences=(Difference(Problem.MISSING, "STAGE index=1"),), seconds=0.5)
+    verdict = replace(verdict, met=(("compared rows", 3),))
     assert [
         {
             "type": "run",
@@ -47,6 +48,7 @@ def test_the_lines_of_a_small_report() -> None:
             "track": "training",
             "outcome": "xfail",
             "message": "parameters differ",
+            "met": {"compared rows": 3},
             "differences": [
                 {
                     "problem": "missing",

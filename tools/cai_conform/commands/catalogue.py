@@ -77,6 +77,7 @@ def _explain_check(suite: Suite, check: Check, case: str) -> None:
     print(_filled(f"Passes if {check.summary}."))
     print()
     print(_filled(check.explanation))
+    _print_witnesses(check, case)
     if check.requires:
         print(f"\nblocked unless these pass: {', '.join(check.requires)}")
     sees = {item.case: item.sees for item in suite.cases() if item.check == check.name}
@@ -85,6 +86,17 @@ def _explain_check(suite: Suite, check: Check, case: str) -> None:
             print(f"\n  [{name}]" + (f" catches: {sees[name]}" if name in sees else ""), end="")
     print(f"\nrun it alone: cai-conform run {suite.identifier} -k {check.name}" if not check.cases else "", end="")
     print(f"\n\nrun it alone: cai-conform run {suite.identifier} -k {check.name}" if check.cases else "")
+
+
+def _print_witnesses(check: Check, case: str) -> None:
+    """Print what has to be met: of one case, or of all cases, with those that need it where not all do."""
+    needed = [witness for witness in check.witnesses if not case or witness.needed_in(case)]
+    if needed:
+        print("\nmust have met, or a pass is none:")
+    for witness in needed:
+        cases = [name for name in check.cases if witness.needed_in(name)]
+        some = "" if case or cases == list(check.cases) else f" [{', '.join(cases)}]"
+        print(textwrap.fill(f"{witness}{some}", width=78, initial_indent="  ", subsequent_indent="      "))
 
 
 def _filled(text: str) -> str:

@@ -8,21 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from cai_conformance.judges.columns import Integers, places_in
+from cai_conformance.judges.columns import Integers, fitting, places_in
 from cai_conformance.judges.decoder.generations import NOTHING, Generations
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.golden import Judge
+from cai_conformance.judges.witness import Met, Witness
 from cai_conformance.trace.records import Record
 from cai_conformance.verdicts import Difference, Problem
 
 REGROUPED = frozenset({"absorbed"})
 """Arms whose logits agree to rounding only."""
+
+TOKENS: Final = Witness("token", "tokens")
+DISTINCT: Final = Witness("distinct token in a generation", "distinct tokens in a generation", least=2)
+CHUNKS: Final = Witness("prompt of several chunks", "prompts of several chunks")
+EVICTED: Final = Witness("token beyond the window", "tokens beyond the window")
+ACCEPTED: Final = Witness("accepted guess", "accepted guesses")
+REJECTED: Final = Witness("rejected guess", "rejected guesses")
+INSIDE: Final = Witness("rejection inside a block", "rejections inside a block")
+ROLLED_BACK: Final = Witness("row rolled back", "rows rolled back")
+CUT: Final = Witness("generation that would go on", "generations that would go on")
+STOPPED: Final = Witness("stop at this offset of a block", "stops at this offset of a block")
 
 
 def arms_equal(*arms: str) -> Judge:
@@ -66,7 +79,37 @@ def _judge_arm(trace: DecodeTrace, arm: str) -> Finding:
         return Finding.failed(f"{difference}{_margin(full, difference)}", (difference,), case=arm)
     whole = arm not in REGROUPED and bool((found.logits[places] != NOTHING).all())
     what = counted(int(found.tokens[places].sum()), "token") + (" and their logits, bit for bit" if whole else "")
-    return Finding.passed(f"{what}, equal to re-encoding over {counted(len(places), 'prompt')}", case=arm)
+    text = f"{what}, equal to re-encoding over {counted(len(places), 'prompt')}"
+    return Finding.passed(text, arm, [*_met_by_tokens(trace, places), *_met_by_passes(trace, arm)])
+
+
+def _met_by_tokens(trace: DecodeTrace, places: Integers) -> list[Met]:
+    """Count tokens, those that a window has let go of, and prompts that are longer than a chunk."""
+    found, window = trace.generations, trace.size("window")
+    # The last token that is generated is fed to nothing.
+    lengths = found.prompt_tokens[places] + found.tokens[places] - 1
+    beyond = np.maximum(lengths - fitting(window, lengths), 0) if window else np.zeros_like(lengths)
+    # The last token of a prompt is fed with the first step.
+    first_call = fitting(trace.size("chunk") + 1, found.prompt_tokens)
+    return [
+        TOKENS.met(found.tokens[places].sum()),
+        DISTINCT.met(found.distinct[places].max()),
+        CHUNKS.met((found.prompt_tokens[places] > first_call).sum()),
+        EVICTED.met(beyond.sum()),
+    ]
+
+
+def _met_by_passes(trace: DecodeTrace, arm: str) -> list[Met]:
+    """Count guesses by what became of them."""
+    passes = trace.passes
+    places = passes.of_groups(passes.groups_of(arm))
+    proposed, accepted = passes.proposed[places], passes.accepted[places]
+    return [
+        ACCEPTED.met(accepted.sum()),
+        REJECTED.met((proposed - accepted).sum()),
+        INSIDE.met(((accepted > 0) & (accepted < proposed)).sum()),
+        ROLLED_BACK.met(passes.rolled_back[places].sum()),
+    ]
 
 
 def _alike(found: Generations, places: Integers, partners: Integers, arm: str) -> npt.NDArray[np.bool_]:
@@ -112,6 +155,7 @@ def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
     if not len(places):
         return Finding.skipped(f"the trace has no arm {arm}")
     kind, _, number = arm.rpartition("-")
+    cut = 0
     for place, partner in zip(places, found.full_of(places), strict=True):
         record = found.record(place)
         if partner < 0:
@@ -131,4 +175,15 @@ def _judge_stopped(trace: DecodeTrace, arm: str) -> Finding:
             return Finding.failed(f"{record.label}, field ids: {shown}", (difference,))
         if not good_stop:
             return Finding.failed(f"{record.label}, field stop: {stop}")
-    return Finding.passed(f"stopped where it should over {counted(len(places), 'prompt')}")
+        cut += len(truth) > len(ids)
+    text = f"stopped where it should over {counted(len(places), 'prompt')}"
+    return Finding.passed(text, met=[CUT.met(cut), STOPPED.met(_stops(trace, arm, int(number)))])
+
+
+def _stops(trace: DecodeTrace, arm: str, offset: int) -> int:
+    """Count the passes that end a generation at an offset of a whole block."""
+    passes, block = trace.passes, trace.size("block")
+    lasts = [passes.of_group(int(group))[-1:] for group in passes.groups_of(arm)]
+    last = np.concatenate([passes.order[:0], *lasts])
+    at_offset = passes.committed[last] == fitting(offset + 1, passes.committed)
+    return int((at_offset & (passes.proposed[last] == fitting(block, passes.proposed))).sum())

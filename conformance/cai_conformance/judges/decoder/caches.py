@@ -8,11 +8,16 @@ from typing import Final, TypeAlias
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 
+WINDOWED: Final = "window attention"
 LATENT: Final = "latent"
 """The arm that keeps latents only."""
 
 STATED: Final = ("floats", "slack", "allocated", "formula")
+
+CACHES: Final = Witness("cache", "caches")
+EVICTED: Final = Witness("ring that has let go of rows", "rings that have let go of rows")
 
 
 Stated: TypeAlias = tuple[str, ...]
@@ -22,7 +27,8 @@ Stated: TypeAlias = tuple[str, ...]
 def judge_caches(evidence: Evidence) -> tuple[Finding, ...]:
     """Hold every CACHE record against the formula of its layer's mixer."""
     trace = decode_trace(evidence)
-    layers, count = len(trace.mixers), 0
+    layers, count, evicted = len(trace.mixers), 0, 0
+    ring = trace.size("window") + trace.size("slack")
     formulas: dict[tuple[str, bool], Callable[[int], Stated]] = {}
     for layer, arm, prefix, *stated in trace.trace.rows("CACHE", "layer", "arm", "prefix", *STATED):
         formula = formulas.get((layer, arm == LATENT))
@@ -38,11 +44,13 @@ def judge_caches(evidence: Evidence) -> tuple[Finding, ...]:
             text = f"{found}, but {expected} follows from CONFIG"
             return (Finding.failed(f"{_label(evidence, count)}, field {field}: {text}"),)
         count += 1
+        evicted += trace.mixers[int(layer)] == WINDOWED and int(prefix) > ring
     met = {layer for layer, _ in formulas}
     missing = [str(layer) for layer in range(layers) if str(layer) not in met]
     if missing:
         return (Finding.failed(f"CACHE: nothing is said about layer {', '.join(missing)}"),)
-    return (Finding.passed(f"{count} caches hold what their formulas say"),)
+    text = f"{count} caches hold what their formulas say"
+    return (Finding.passed(text, met=[CACHES.met(count), EVICTED.met(evicted)]),)
 
 
 def _label(evidence: Evidence, place: int) -> str:
@@ -78,7 +86,7 @@ def cache_formula(trace: DecodeTrace, mixer: str, arm: str) -> Callable[[int], S
 
     if mixer == "diagonal ssm":
         return recurrence
-    if mixer == "window attention":
+    if mixer == WINDOWED:
         return in_window
     if mixer == "latent attention" and arm == LATENT:
         return rows_of(latent + rope, "(L+r)*t")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from math import isfinite, prod
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits, prints_as
+from cai_conformance.judges.witness import Witness
 from cai_conformance.trace.formatting import format_real, format_reals
 from cai_conformance.trace.records import Record, Trace, float_of_bits, list_items
 
@@ -23,15 +26,28 @@ LEAST_FALL = 0.3
 PRINTED = 1.6e-6
 """What rounding to six decimals may make of a difference: half a unit of each of three numbers."""
 
+TEXTS: Final = Witness("text held against its generation", "texts held against their generations")
+BITS: Final = Witness("printed number with its bits", "printed numbers with their bits", where="if bits are given")
+UPDATES: Final = Witness("update between the two losses", "updates between the two losses")
+
+Tally = Counter[Witness]
+
 
 def judge_decode_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
-    trace = decode_trace(evidence)
+    trace, tally = decode_trace(evidence), Tally()
     records = trace.trace
     problems = chain[Problem](
-        _config(trace), _losses(records), _stages(records), _generated(trace), _texts(trace), _proof(records)
+        _config(trace),
+        _losses(records, tally),
+        _stages(records, tally),
+        _generated(trace),
+        _texts(trace),
+        _proof(records),
     )
-    return (finding_of(problems, "counts, RESULT, STAGE, GENERATE and PROOF agree with each other"),)
+    found = finding_of(problems, "counts, RESULT, STAGE, GENERATE and PROOF agree with each other")
+    bits = BITS.met(tally[BITS], needed=bool(records.all("BITS")))
+    return (found.having_met(TEXTS.met(len(records.all("GENERATE"))), bits),)
 
 
 def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
@@ -41,7 +57,8 @@ def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
     least = LEAST_FALL if evidence.question.request.profile == "golden" else 0.0
     if not (isfinite(before) and 0.0 <= after <= before * (1.0 - least) and after < before):
         return (Finding.failed(f"LOSS, field validation: {before:.6f} before training, {after:.6f} after it"),)
-    return (Finding.passed(f"validation loss fell by {100.0 * (1.0 - after / before):.1f} %"),)
+    updates = UPDATES.met(losses[-1].integer("step") - losses[0].integer("step"))
+    return (Finding.passed(f"validation loss fell by {100.0 * (1.0 - after / before):.1f} %", met=[updates]),)
 
 
 def _config(trace: DecodeTrace) -> Iterator[str]:
@@ -77,7 +94,7 @@ def _config(trace: DecodeTrace) -> Iterator[str]:
         yield f"SPLIT, field batches: {split.get('batches')}, but CONFIG has {trace.size('steps')} steps"
 
 
-def _losses(trace: Trace) -> Iterator[str]:
+def _losses(trace: Trace, tally: Tally) -> Iterator[str]:
     losses, result = trace.all("LOSS"), trace.all("RESULT")[0]
     steps = trace.all("CONFIG")[0].get("steps")
     if losses[0].get("step") != "0" or losses[-1].get("step") != steps or result.get("step") != steps:
@@ -90,13 +107,15 @@ def _losses(trace: Trace) -> Iterator[str]:
         yield f"RESULT, field improvement: {result.get('improvement')}, but the losses differ by {format_real(fallen)}"
     for (step, *printed), bits in losses_with_bits(trace):
         for field, text, exact in zip(("train", "validation"), printed, bits or ("", ""), strict=True):
+            tally[BITS] += bool(exact)
             if exact and not prints_as(exact, text) and format_real(float_of_bits(exact)) != text:
                 yield f"{label_of('LOSS', step=step)}, field {field}: prints {text}, its bits are another number"
 
 
-def _stages(trace: Trace) -> Iterator[str]:
+def _stages(trace: Trace, tally: Tally) -> Iterator[str]:
     rows = trace.rows("STAGE", "index", "shape", "at", "values", "bits")
     for place, (index, shape, at, values, bits) in enumerate(rows):
+        tally[BITS] += length_of(bits) if bits else 0
         for problem in _stage(place, index, shape, at, values, bits):
             yield f"{label_of('STAGE', index=index)}{problem}"
 

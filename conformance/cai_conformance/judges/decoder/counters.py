@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from cai_conformance.judges.decoder.reading import decode_trace
 from cai_conformance.judges.decoder.recount import recount
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
+
+GENERATIONS: Final = Witness("generation", "generations")
+PASSES: Final = Witness("pass", "passes")
+GUESSES: Final = Witness("guess", "guesses")
+REJECTED: Final = Witness("rejected guess", "rejected guesses")
+ROLLED_BACK: Final = Witness("row rolled back", "rows rolled back")
 
 
 def judge_counters(evidence: Evidence) -> tuple[Finding, ...]:
@@ -18,13 +27,20 @@ def judge_counters(evidence: Evidence) -> tuple[Finding, ...]:
         rest = f" (and {count - 1} more)" if count > 1 else ""
         return (Finding.failed(first + rest),)
     text = f"{len(trace.generations.keys)} generations and {len(trace.passes.keys)} passes add up"
-    return (Finding.passed(text),)
+    passes = trace.passes
+    met = [
+        GENERATIONS.met(len(trace.generations.keys)),
+        PASSES.met(len(passes.keys)),
+        REJECTED.met((passes.proposed - passes.accepted).sum()),
+        ROLLED_BACK.met(passes.rolled_back.sum()),
+    ]
+    return (Finding.passed(text, met=met),)
 
 
 def judge_identical_drafts(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare the passes of `mtp-full` and `mtp-cached`: a cache must not change what is guessed or accepted."""
     passes = decode_trace(evidence).passes
-    checked = 0
+    checked = rejected = 0
     for group in passes.groups_of("mtp-full"):
         prompt = passes.record(passes.firsts[group]).get("prompt")
         mine, theirs = passes.of_group(int(group)), passes.of_group(passes.group("mtp-cached", prompt))
@@ -36,9 +52,11 @@ def judge_identical_drafts(evidence: Evidence) -> tuple[Finding, ...]:
             place = common if alike.all() else int(np.argmin(alike))
             return (Finding.failed(f"DRAFT arm=mtp-cached prompt={prompt} pass={place}: other counters than mtp-full"),)
         checked += common
+        rejected += int((passes.proposed[mine] - passes.accepted[mine]).sum())
     if not checked:
         return (Finding.skipped("the trace has no passes of mtp-full"),)
-    return (Finding.passed(f"{checked} passes with identical counters"),)
+    text = f"{checked} passes with identical counters"
+    return (Finding.passed(text, met=[PASSES.met(checked), REJECTED.met(rejected)]),)
 
 
 def judge_self_draft(evidence: Evidence) -> tuple[Finding, ...]:
@@ -52,4 +70,5 @@ def judge_self_draft(evidence: Evidence) -> tuple[Finding, ...]:
         record = passes.record(places[refused[0]])
         text = f"{record.get('accepted')} of {record.get('proposed')} own guesses were accepted"
         return (Finding.failed(f"{record.label}: {text}"),)
-    return (Finding.passed(f"all {passes.proposed[places].sum()} own guesses were accepted"),)
+    guesses = passes.proposed[places].sum()
+    return (Finding.passed(f"all {guesses} own guesses were accepted", met=[GUESSES.met(guesses)]),)

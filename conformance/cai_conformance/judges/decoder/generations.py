@@ -43,6 +43,7 @@ class Generations:
         logits: the hash of `logits` of each; `NOTHING` where it is absent.
         known: whether all tokens of each, those of the prompt included, are in the vocabulary.
         prompt_tokens, tokens, margins: how many items the lists `prompt_ids`, `ids` and `margins` of each have.
+        distinct: how many different tokens `ids` of each has.
         forwards, draft_forwards: the counters of each.
     """
 
@@ -58,6 +59,7 @@ class Generations:
     prompt_tokens: Integers
     tokens: Integers
     margins: Integers
+    distinct: Integers
     forwards: Integers
     draft_forwards: Integers
 
@@ -67,7 +69,7 @@ class Generations:
         count = len(trace.all("DECODE"))
         hashes = [HashColumn(count) for _ in range(5)]
         flags = bytearray(), bytearray()
-        numbers = [IntegerColumn(count) for _ in range(6)]
+        numbers = [IntegerColumn(count) for _ in range(7)]
         for batch in trace.batches("DECODE", *NAMES):
             arms, prompts, inputs, ids, margins, logits, forwards, drafts, stops = zip(*batch, strict=True)
             keys, outcomes = (list(zip(*pair, strict=True)) for pair in ((arms, prompts), (ids, stops)))
@@ -78,14 +80,30 @@ class Generations:
             flags[0].extend(map(starts.__getitem__, arms))
             flags[1].extend(lists[one][1] and lists[other][1] for one, other in zip(inputs, ids, strict=True))
             lengths = [lists[text][0] for text in inputs], [lists[text][0] for text in ids]
+            counts = list(map(length_of, margins)), [lists[text][2] for text in ids]
             integers = ([int(text) for text in texts] for texts in (prompts, forwards, drafts))
-            for number, values in zip(numbers, (*lengths, list(map(length_of, margins)), *integers), strict=True):
+            for number, values in zip(numbers, (*lengths, *counts, *integers), strict=True):
                 number.extend(values)
         key, arm, outcome, given, logit = (column.values for column in hashes)
         multi, known = (np.frombuffer(flag, bool) for flag in flags)
-        prompt_tokens, tokens, margin, prompt, forward, draft = (number.values for number in numbers)
+        prompt_tokens, *others = (number.values for number in numbers)
+        tokens, margin, distinct, prompt, forward, draft = others
         return cls(
-            trace, key, arm, multi, prompt, outcome, given, logit, known, prompt_tokens, tokens, margin, forward, draft
+            trace,
+            key,
+            arm,
+            multi,
+            prompt,
+            outcome,
+            given,
+            logit,
+            known,
+            prompt_tokens,
+            tokens,
+            margin,
+            distinct,
+            forward,
+            draft,
         )
 
     def of_arm(self, arm: str) -> Integers:
@@ -120,7 +138,7 @@ class Generations:
         return np.where(at >= 0, full[at], np.int32(-1)) if len(full) else at
 
 
-def _list_facts(text: str, vocabulary: int) -> tuple[int, bool]:
-    """Return how many tokens a list has, and whether all of them are in the vocabulary."""
+def _list_facts(text: str, vocabulary: int) -> tuple[int, bool, int]:
+    """Return how many tokens a list has, whether all of them are in the vocabulary, and how many are different."""
     tokens = integers_of(text)
-    return len(tokens), not tokens or 0 <= min(tokens) <= max(tokens) < vocabulary
+    return len(tokens), not tokens or 0 <= min(tokens) <= max(tokens) < vocabulary, len(set(tokens))

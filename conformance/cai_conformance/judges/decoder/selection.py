@@ -1,7 +1,7 @@
 """The judge of training that selects: rates, clipping, and which checkpoint was kept, recounted from the trace.
 
-On the suite's own stories it also asks whether the run met what makes this mean something: a smallest validation loss
-before the end, updates that were clipped and others that were not, and batches that were taken more than once.
+What makes this mean something: a smallest validation loss before the end, updates that were clipped and others that
+were not, and batches that were taken more than once.
 """
 
 from __future__ import annotations
@@ -10,30 +10,43 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain, pairwise
 from math import inf
+from typing import Final
 
 from cai_conformance.judges.decoder.reading import DecodeTrace, decode_trace
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.problems import Problem, finding_of, label_of, losses_with_bits, shown_numbers
+from cai_conformance.judges.witness import Met, Witness
 from cai_conformance.trace.records import float_of_bits
+
+BEFORE: Final = Witness("update before the selected step", "updates before the selected step")
+BEHIND: Final = Witness("update behind the selected step", "updates behind the selected step")
+CLIPPED: Final = Witness("clipped update", "clipped updates")
+WHOLE: Final = Witness("update that was not clipped", "updates that were not clipped")
+AGAIN: Final = Witness("batch taken again", "batches taken again")
+WITNESSES: Final = (BEFORE, BEHIND, CLIPPED, WHOLE, AGAIN)
 
 
 def judge_selection(evidence: Evidence) -> tuple[Finding, ...]:
     """Return the first contradiction, or what was met."""
     trace = decode_trace(evidence)
     problems: Iterator[Problem] = chain[Problem](_checkpoints(trace), _updates(trace), _selected(trace))
-    if evidence.question.request.profile == "golden" and not evidence.question.request.examples:
-        problems = _or(problems, _witnesses(trace))
     losses, result = trace.trace.all("LOSS"), trace.trace.all("RESULT")[0]
     clipped = losses[-1].get("clipped")
-    met = f"step {result.get('selected_step')} of {result.get('step')} selected, {clipped} updates clipped"
-    return (finding_of(problems, met),)
+    text = f"step {result.get('selected_step')} of {result.get('step')} selected, {clipped} updates clipped"
+    return (finding_of(problems, text).having_met(*_met(trace)),)
 
 
-def _or(problems: Iterator[Problem], others: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems, or, without any, the others."""
-    first = next(problems, None)
-    yield from others if first is None else chain([first], problems)
+def _met(trace: DecodeTrace) -> list[Met]:
+    result, last = trace.trace.all("RESULT")[0], trace.trace.all("LOSS")[-1]
+    steps, selected, clipped = result.integer("step"), result.integer("selected_step"), last.integer("clipped")
+    return [
+        BEFORE.met(selected),
+        BEHIND.met(steps - selected),
+        CLIPPED.met(clipped),
+        WHOLE.met(steps - clipped),
+        AGAIN.met(trace.size("steps") - trace.trace.all("SPLIT")[0].integer("batches")),
+    ]
 
 
 def rate_of(rates: list[float], steps: int, step: int) -> float:
@@ -101,14 +114,3 @@ def _selected(trace: DecodeTrace) -> Iterator[str]:
     # Of losses that print alike only exact bits tell the smallest.
     if stated != step and (exact or alike is None or alike.get("validation") != loss):
         yield f"RESULT, field selected_step: {stated}, but the earliest smallest validation loss is that of step {step}"
-
-
-def _witnesses(trace: DecodeTrace) -> Iterator[str]:
-    losses, result = trace.trace.all("LOSS"), trace.trace.all("RESULT")[0]
-    batches = trace.trace.all("SPLIT")[0].integer("batches")
-    if not 0 < result.integer("selected_step") < result.integer("step"):
-        yield f"RESULT, field selected_step: {result.get('selected_step')}, so that selection decided nothing"
-    if not 0 < losses[-1].integer("clipped") < result.integer("step"):
-        yield f"{losses[-1].label}, field clipped: {losses[-1].get('clipped')}, so that the limit decided nothing"
-    if batches >= trace.size("steps"):
-        yield f"SPLIT, field batches: {batches}, so that none was taken twice"

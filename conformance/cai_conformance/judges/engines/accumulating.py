@@ -11,7 +11,6 @@ import numpy as np
 
 from cai_conformance.engines.features import training
 from cai_conformance.judges.engines.driving import UNTRAINED
-from cai_conformance.judges.engines.meeting import Met, told
 from cai_conformance.judges.engines.training_batches import (
     THREE,
     TWO,
@@ -21,10 +20,16 @@ from cai_conformance.judges.engines.training_batches import (
     rows_of,
 )
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness, told
 from cai_conformance.measuring.training_parts import GRADIENT, TrainingPart, rounding_units
 from cai_conformance.probing.probe import Probe
 
 CASES: Final = ("loss", "gradients")
+OF_THREE: Final = Witness("target of three rows", "targets of three rows")
+OF_TWO: Final = Witness("target of two rows", "targets of two rows")
+UNEQUAL: Final = Witness("target by which the parts differ", "targets by which the parts differ")
+TENSORS: Final = Witness("tensor", "tensors", cases=("gradients",))
+WITNESSES: Final = (OF_THREE, OF_TWO, UNEQUAL, TENSORS)
 
 
 def judge_accumulation(probe: Probe) -> tuple[Finding, ...]:
@@ -38,19 +43,16 @@ def judge_accumulation(probe: Probe) -> tuple[Finding, ...]:
     whole, three, two = (gradients_of(probe, engine, *numbers) for numbers in (order, THREE, TWO))
     weights = np.array([rows.count(*THREE), rows.count(*TWO)], dtype=np.float64)
     shares = weights / weights.sum()
-    met = told(
-        [
-            Met(rows.count(*THREE), "target of three rows", "targets of three rows"),
-            Met(rows.count(*TWO), "of two", "of two"),
-        ]
-    )
+    counts = [OF_THREE.met(rows.count(*THREE)), OF_TWO.met(rows.count(*TWO))]
+    met = told(counts)
+    counts.append(UNEQUAL.met(abs(rows.count(*THREE) - rows.count(*TWO))))
     loss = float(shares[0] * three.loss + shares[1] * two.loss)
     allowed, off = loss_allowance(whole.loss, precision), abs(whole.loss - loss)
     text = (
         f"3 + 2 rows give a loss of {loss:.9g}, 5 rows {whole.loss:.9g}: off by {off:.3g}, {allowed:.3g} allowed; {met}"
     )
     of_loss = (
-        Finding.passed(text, "loss")
+        Finding.passed(text, "loss", counts)
         if off <= allowed
         else Finding.failed(f"{text}{_fitting(whole.loss, three.loss, two.loss)}", case="loss")
     )
@@ -64,7 +66,8 @@ def judge_accumulation(probe: Probe) -> tuple[Finding, ...]:
             worst, worst_name = found, name
     off_by = f"off by {worst:.3g} units at most, at {worst_name}, {limit:g} allowed; {len(right)} tensors, {met}"
     if worst <= limit:
-        return (of_loss, Finding.passed(f"gradients of 3 + 2 rows add up to those of 5: {off_by}", "gradients"))
+        text = f"gradients of 3 + 2 rows add up to those of 5: {off_by}"
+        return (of_loss, Finding.passed(text, "gradients", [*counts, TENSORS.met(len(right))]))
     return (of_loss, Finding.failed(f"gradients of 3 + 2 rows do not add up to those of 5: {off_by}", case="gradients"))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from cai_conformance.engines.description import Nondeterminism
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.measured_rows import allowed_ulps
+from cai_conformance.judges.witness import Witness
 from cai_conformance.measuring.distances import RowDistance, distance_between, unit_in_last_place
 from cai_conformance.measuring.floor import Level
 from cai_conformance.measuring.policy import PolicyKind
@@ -24,6 +25,8 @@ from cai_conformance.probing.probe import Probe
 from cai_conformance.trace.formatting import format_bits
 from cai_conformance.verdicts import Difference, Problem
 from cai_reference.arithmetic import Array, ulp_distance
+
+ROWS: Final = Witness("compared row", "compared rows")
 
 EXACT_ARITHMETIC: Final = "strict/1"
 """The arithmetic that defines every bit, whatever the calls."""
@@ -152,7 +155,8 @@ class RowComparison:
             others = f"; wrong as well: {', '.join(self.wrong[1:9])}" if len(self.wrong) > 1 else ""
             return Finding.failed(f"{text}{others}; {met}", (difference,), case=case)
         off = "" if self.allowance.exact else f"at most {self.worst:.3g} ULP off, "
-        return Finding.passed(f"{met}; {counted(self.rows, 'row')} compared, {off}{self.allowance}", case=case)
+        text = f"{met}; {counted(self.rows, 'row')} compared, {off}{self.allowance}"
+        return Finding.passed(text, case, [ROWS.met(self.rows)])
 
     def _row(self, right: Array, found: Array, where: str) -> bool:
         if np.isfinite(found).all() and right.tobytes() == found.tobytes():

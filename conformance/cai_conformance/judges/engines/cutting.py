@@ -10,8 +10,9 @@ from cai_conformance.engines.path import EngineSession, evaluate_one
 from cai_conformance.engines.protocol import Piece
 from cai_conformance.judges.engines.comparing import RowComparison, reshaped
 from cai_conformance.judges.engines.driving import ProbeJudge, fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Met, Witness
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
@@ -21,6 +22,14 @@ CUT: Final = 9
 """How many tokens are cut in two."""
 CASES: Final = {"one": 1, "two": 2, "half": CUT // 2}
 """Cuts that are named: a first call of one token, of two, and of half the sequence."""
+
+CALLS: Final = Witness("call of one token", "calls of one token")
+CUTS: Final = Witness("cut in two", "cuts in two")
+BEYOND: Final = Witness(
+    "row beyond the window", "rows beyond the window", where="if a window is shorter than the sequence"
+)
+STEPS_WITNESSES: Final = (CALLS, BEYOND)
+CUTS_WITNESSES: Final = (CUTS, BEYOND)
 
 
 def judge_steps(probe: Probe) -> tuple[Finding, ...]:
@@ -33,8 +42,7 @@ def judge_steps(probe: Probe) -> tuple[Finding, ...]:
         comparison.compare(
             base[:, place : place + 1], rows[:, place : place + 1], f"token {place} in a call of its own"
         )
-    met = [Met(count, "call of one token", "calls of one token")]
-    return (concluded(comparison, [*met, *beyond_window(probe, count)]),)
+    return (concluded(comparison, [CALLS.met(count), *beyond_window(probe, count)]),)
 
 
 def judge_cuts(probe: Probe) -> tuple[Finding, ...]:
@@ -43,7 +51,7 @@ def judge_cuts(probe: Probe) -> tuple[Finding, ...]:
     for cut, found in rows.items():
         comparison.compare(probe.rows()[:, cut : cut + found.shape[1]], found, f"the second call, cut after {cut}")
     count = max(rows, default=0) + 1
-    return (concluded(comparison, [Met(len(rows), "cut in two", "cuts in two"), *beyond_window(probe, count)]),)
+    return (concluded(comparison, [CUTS.met(len(rows)), *beyond_window(probe, count)]),)
 
 
 def cut_rows(probe: Probe) -> Mapping[int, Array]:
@@ -76,8 +84,7 @@ def beyond_window(probe: Probe, count: int) -> list[Met]:
     window = probe.facts.window
     if window is None:
         return []
-    left = max(0, count - window)
-    return [Met(left, "row beyond the window", "rows beyond the window", needed=window < probe.length)]
+    return [BEYOND.met(count - window, needed=window < probe.length)]
 
 
 def _cut_rows(probe: Probe) -> Mapping[int, Array]:

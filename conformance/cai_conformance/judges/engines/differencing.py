@@ -15,13 +15,17 @@ from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.engines.features import training
 from cai_conformance.engines.training import TrainingEngine
 from cai_conformance.judges.engines.driving import UNTRAINED
-from cai_conformance.judges.engines.meeting import Met, told, unmet
 from cai_conformance.judges.engines.training_batches import THREE, gradients_of, rows_of
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness, told, unmet
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 from cai_reference.splitmix import SplitMix64
 
+REPEATED: Final = Witness("repeated id", "repeated ids")
+PADDED: Final = Witness("padded place", "padded places")
+TENSORS: Final = Witness("tensor", "tensors")
+WITNESSES: Final = (REPEATED, PADDED, TENSORS)
 SEED: Final = 406
 LEAST_SIZE: Final = 2.0**-4
 """How far an entry moves at least, in steps: tensors of zeros move, too."""
@@ -56,18 +60,14 @@ def judge_differences(probe: Probe) -> tuple[Finding, ...]:
     expected, found, terms = _differences(probe, engine, gradients, step)
     probe.model.load()
     off = abs(found - expected) / max(terms, np.finfo(np.float64).tiny)
-    met = [
-        Met(rows.repeated, "repeated id", "repeated ids"),
-        Met(rows.padded, "padded place", "padded places"),
-        Met(len(gradients), "tensor", "tensors"),
-    ]
+    met = [REPEATED.met(rows.repeated), PADDED.met(rows.padded), TENSORS.met(len(gradients))]
     text = (
         f"the gradients say that the loss changes by {expected:.9g}, it changes by {found:.9g}: "
         f"off by {off:.2g} of all terms, {step.allowed:g} allowed; {told(met)}"
     )
     if unmet(met):
-        return (Finding.failed(f"this shows nothing, for it met no {unmet(met)}; {text}"),)
-    return (Finding.passed(text) if off <= step.allowed else Finding.failed(text),)
+        return (Finding.failed(f"this shows nothing, for it met {unmet(met)}; {text}"),)
+    return (Finding.passed(text, met=met) if off <= step.allowed else Finding.failed(text),)
 
 
 def _differences(probe: Probe, engine: TrainingEngine, gradients: Tensors, step: _Step) -> tuple[float, float, float]:

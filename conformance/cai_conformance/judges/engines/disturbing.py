@@ -10,13 +10,19 @@ from cai_conformance.engines.features import dropping, failing, poisonable
 from cai_conformance.engines.path import EngineSession
 from cai_conformance.judges.engines.comparing import RowComparison, repeated
 from cai_conformance.judges.engines.driving import fed, fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 POISONS: Final = (0.0, math.nan, 60000.0)
 """What memory is filled with; the largest fits into a float16."""
+FILLED: Final = Witness("poison", "poisons")
+CUTS: Final = Witness("cut", "cuts", least=0)
+FAILURES: Final = Witness("failed call", "failed calls", least=5)
+POISON_WITNESSES: Final = (FILLED,)
+FAILURE_WITNESSES: Final = (FAILURES,)
 FIRST, SECOND, LENGTH = 4, 7, 10
 """Where a sequence is cut into three calls, and how long it is."""
 NO_POISON: Final = "the engine has no feature poison"
@@ -46,8 +52,7 @@ def judge_poison(probe: Probe) -> tuple[Finding, ...]:
         probe.engine.clear(0)
     # The memory is left as it was found by whoever comes next.
     poisoner.poison(0.0)
-    met = [Met(len(POISONS), "poison", "poisons"), Met(cuts, "cut", "cuts", needed=False)]
-    return (concluded(comparison, met),)
+    return (concluded(comparison, [FILLED.met(len(POISONS)), CUTS.met(cuts)]),)
 
 
 def judge_failure(probe: Probe) -> tuple[Finding, ...]:
@@ -65,9 +70,9 @@ def judge_failure(probe: Probe) -> tuple[Finding, ...]:
         rows = fed(session, probe.ids[first:last])
         comparison.compare(right[:, first:last], rows, f"after calls that failed, tokens {first} to {last - 1}")
     probe.engine.clear(0)
-    if met < 5:
-        return (Finding.failed(f"of 5 calls that were told to fail, {met} failed"),)
-    return (concluded(comparison, [Met(met, "failed call", "failed calls")]),)
+    if met < FAILURES.least:
+        return (Finding.failed(f"of {FAILURES.least} calls that were told to fail, {met} failed"),)
+    return (concluded(comparison, [FAILURES.met(met)]),)
 
 
 def _undisturbed(probe: Probe) -> Array:

@@ -9,12 +9,17 @@ from cai_conformance.engines.features import dropping
 from cai_conformance.engines.path import EngineSession, full_logits
 from cai_conformance.judges.engines.comparing import RowComparison, reshaped
 from cai_conformance.judges.engines.driving import fed
-from cai_conformance.judges.engines.meeting import Met, concluded, told
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness, told
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 CASES: Final = ("blocks", "capacity")
+LENGTHS: Final = Witness("length around which calls end", "lengths around which calls end", cases=("blocks",))
+TOKENS: Final = Witness("token", "tokens", cases=("capacity",))
+REFUSALS: Final = Witness("refusal", "refusals", 2, ("capacity",))
+WITNESSES: Final = (LENGTHS, TOKENS, REFUSALS)
 BLOCKS: Final = (16, 32)
 """Lengths in which engines allocate rows."""
 MOST_CAPACITY: Final = 512
@@ -41,7 +46,7 @@ def _blocks(probe: Probe, session: EngineSession) -> Finding:
         if bound > first:
             rows = fed(session, probe.ids[first:bound])
             comparison.compare(base[:, first:bound], rows, f"tokens {first} to {bound - 1}")
-    return concluded(comparison, [Met(len(edges), "length", "lengths, each met, passed and fallen short of")], "blocks")
+    return concluded(comparison, [LENGTHS.met(len(edges))], "blocks")
 
 
 def _capacity(probe: Probe, session: EngineSession) -> Finding:
@@ -62,8 +67,8 @@ def _capacity(probe: Probe, session: EngineSession) -> Finding:
         row = fed(session, ids[last:])
         comparison.compare(base[:, last:], row, "the last token that fits, after two were refused")
         refusals += _refused(session, ids[:1])
-    met = [Met(capacity, "token", "tokens"), Met(refusals, "refusal", "refusals")]
-    if refusals < 2:
+    met = [TOKENS.met(capacity), REFUSALS.met(refusals)]
+    if refusals < REFUSALS.least:
         return Finding.failed(f"a slot that holds {capacity} tokens took one more; {told(met)}", case="capacity")
     if dropping(probe.engine) is not None:
         _once_more(session, ids, base, comparison)

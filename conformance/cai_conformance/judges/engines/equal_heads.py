@@ -15,14 +15,19 @@ from cai_conformance.engines.features import dropping
 from cai_conformance.engines.path import EngineSession
 from cai_conformance.judges.engines.comparing import RowComparison, reshaped
 from cai_conformance.judges.engines.driving import fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded, told
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness, told
 from cai_conformance.probing.probe import Probe
 from cai_reference.decoding.drafts import LaterHeads
 from cai_reference.decoding.generation import Limits, StreamingPath
 from cai_reference.decoding.speculation import speculate
 
 CASES: Final = ("rows", "passes")
+HEADS: Final = Witness("later head", "later heads", cases=("rows",))
+PASSES: Final = Witness("pass", "passes", cases=("passes",))
+GUESSES: Final = Witness("guess", "guesses", cases=("passes",))
+WITNESSES: Final = (HEADS, PASSES, GUESSES)
 ROWS, CUT = 6, 4
 """How many tokens are fed, and where they are cut in two calls."""
 PROMPT: Final = 4
@@ -58,7 +63,7 @@ def _rows(probe: Probe) -> Finding:
     heads = fed_by(EngineSession(probe.engine), probe.ids[:ROWS], (CUT,))
     for head in range(1, len(heads)):
         comparison.compare(heads[:1], heads[head : head + 1], f"head {head} as a copy of the first one")
-    return concluded(comparison, [Met(len(heads) - 1, "later head", "later heads")], "rows")
+    return concluded(comparison, [HEADS.met(len(heads) - 1)], "rows")
 
 
 def _passes(probe: Probe) -> Finding:
@@ -68,7 +73,7 @@ def _passes(probe: Probe) -> Finding:
     path, limits = StreamingPath(EngineSession(probe.engine), PROMPT), Limits(None, TOKENS, probe.length)
     found = speculate(path, LaterHeads(), probe.ids[:PROMPT], limits, later)
     proposed, accepted = (sum(getattr(each, name) for each in found.passes) for name in ("proposed", "accepted"))
-    met = [Met(len(found.passes), "pass", "passes"), Met(proposed, "guess", "guesses")]
+    met = [PASSES.met(len(found.passes)), GUESSES.met(proposed)]
     if set(found.ids) != {FAVOURED}:
         return Finding.failed(
             f"the id {FAVOURED}, which is favoured, was not generated alone: {list(found.ids)}", case="passes"
@@ -77,4 +82,4 @@ def _passes(probe: Probe) -> Finding:
         return Finding.failed(
             f"{accepted} of {proposed} guesses were accepted, where all are right; {told(met)}", case="passes"
         )
-    return Finding.passed(f"{told(met)}, all accepted", "passes")
+    return Finding.passed(f"{told(met)}, all accepted", "passes", met)

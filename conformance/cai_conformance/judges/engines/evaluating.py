@@ -12,14 +12,22 @@ from cai_conformance.engines.path import EngineSession
 from cai_conformance.engines.training import LossAndGradients
 from cai_conformance.judges.engines.comparing import RowComparison, repeated
 from cai_conformance.judges.engines.driving import UNTRAINED, fed
-from cai_conformance.judges.engines.meeting import Met, concluded, told
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.engines.training_batches import TWO, gradients_of, loss_allowance, rows_of
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.measured_rows import COARSE_BITS
+from cai_conformance.judges.witness import Met, Witness, told
 from cai_conformance.probing.probe import Probe
 
 PURE_CASES: Final = ("rows", "gradients")
 BATCH_CASES: Final = ("weights", "order")
+BETWEEN: Final = Witness("batch of gradients between", "batches of gradients between", cases=("rows",))
+TENSORS: Final = Witness("gradient", "gradients", cases=("gradients",))
+PURE_WITNESSES: Final = (BETWEEN, TENSORS)
+ROWS: Final = Witness("row", "rows", least=2)
+TARGETS: Final = Witness("target", "targets")
+PADDED: Final = Witness("padded place", "padded places")
+BATCH_WITNESSES: Final = (ROWS, TARGETS, PADDED)
 TOKENS: Final = 6
 """How many tokens are evaluated before and after."""
 
@@ -35,7 +43,7 @@ def judge_pure(probe: Probe) -> tuple[Finding, ...]:
     after = fed(EngineSession(probe.engine), ids)
     comparison.compare(before, after, "evaluated again, after gradients were asked for")
     again = engine.gradients(rows_of(probe).batch(*TWO))
-    rows = concluded(comparison, [Met(1, "batch of gradients between", "batches of gradients between")], "rows")
+    rows = concluded(comparison, [BETWEEN.met(bool(first.gradients))], "rows")
     return (rows, _same(first, again, probe, exact=comparison.allowance.exact))
 
 
@@ -51,7 +59,8 @@ def judge_evaluated_batch(probe: Probe) -> tuple[Finding, ...]:
     mean = sum(weight * loss for weight, loss in zip(weights, alone, strict=True)) / sum(weights)
     turned = gradients_of(probe, engine, *reversed(TWO)).loss
     allowed = loss_allowance(together, precision)
-    met = told([Met(len(TWO), "row", "rows"), Met(sum(weights), "target", "targets"), _padding(probe)])
+    counts = [ROWS.met(len(TWO)), TARGETS.met(sum(weights)), _padding(probe)]
+    met = told(counts)
     telling = abs(mean - float(np.mean(alone))) > 4.0 * allowed
     findings: list[Finding] = []
     for case, right, what in (
@@ -65,7 +74,7 @@ def judge_evaluated_batch(probe: Probe) -> tuple[Finding, ...]:
         if not off <= allowed:
             findings.append(Finding.failed(f"{text}{_fitting(together, alone)}", case=case))
         elif telling:
-            findings.append(Finding.passed(text, case))
+            findings.append(Finding.passed(text, case, counts))
         elif MANTISSA_BITS[precision] < COARSE_BITS:
             findings.append(Finding.skipped(f"in {precision} no mean can be told from another: {text}", case))
         else:
@@ -93,14 +102,13 @@ def _same(first: LossAndGradients, again: LossAndGradients, probe: Probe, *, exa
     if not names:
         return Finding.failed("this shows nothing, for no gradients were given", case="gradients")
     how = "in every bit" if not moved else f"but for rounding in {len(moved)}"
-    return Finding.passed(
-        f"loss and {len(names)} gradients of one batch are the same when asked for again, {how}", "gradients"
-    )
+    text = f"loss and {len(names)} gradients of one batch are the same when asked for again, {how}"
+    return Finding.passed(text, "gradients", [TENSORS.met(len(names))])
 
 
 def _padding(probe: Probe) -> Met:
     lengths = [len(rows_of(probe).rows[number]) for number in TWO]
-    return Met(sum(max(lengths) - length for length in lengths), "padded place", "padded places")
+    return PADDED.met(sum(max(lengths) - length for length in lengths))
 
 
 def _fitting(together: float, alone: list[float]) -> str:

@@ -16,9 +16,13 @@ from cai_conformance.judges.engines.driving import UNTRAINED
 from cai_conformance.judges.engines.training_batches import TWO, gradients_of, rows_of
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.measured_rows import COARSE_BITS
+from cai_conformance.judges.witness import Witness
 from cai_conformance.measuring.distances import unit_in_last_place
 from cai_conformance.probing.probe import Probe
 
+SHIFTED: Final = Witness("shifted bias", "shifted biases")
+TARGETS: Final = Witness("target", "targets")
+WITNESSES: Final = (SHIFTED, TARGETS)
 ROUNDED: Final = 4.0
 """By how many units of a rounded bias a loss may move: half of one for each of the logits that it depends on."""
 SHIFT: Final = 1024.0
@@ -46,7 +50,10 @@ def judge_loss_shift(probe: Probe) -> tuple[Finding, ...]:
     allowed = ROUNDED * unit_in_last_place(SHIFT, "float32")
     off = abs(plain - shifted)
     text = f"the loss is {plain:.9g}, and {shifted:.9g} where every logit is {SHIFT:g} larger: {allowed:.2g} allowed"
-    return (Finding.passed(text) if off <= allowed else Finding.failed(text),)
+    if not off <= allowed:
+        return (Finding.failed(text),)
+    biases = sum(probe.model.tensors[name].size for name in probe.facts.output_biases)
+    return (Finding.passed(text, met=[SHIFTED.met(biases), TARGETS.met(rows_of(probe).count(*TWO))]),)
 
 
 def _shifted(probe: Probe, engine: TrainingEngine) -> float:

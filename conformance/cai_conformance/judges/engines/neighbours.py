@@ -18,11 +18,15 @@ from cai_conformance.engines.protocol import Piece
 from cai_conformance.judges.engines.comparing import MOVED_BY_NEIGHBOURS, Allowance, reshaped
 from cai_conformance.judges.engines.driving import Judge, probing
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.measuring.distances import distance_between
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 CASES: Final = ("shape", "content")
+ROWS: Final = Witness("compared row", "compared rows")
+EXCHANGED: Final = Witness("exchanged token of neighbours", "exchanged tokens of neighbours", cases=("content",))
+WITNESSES: Final = (ROWS, EXCHANGED)
 SEQUENCES: Final = 3
 SEEDS: Final = ((11, 12), (21, 22))
 """Two sets of neighbours, of equal lengths."""
@@ -61,7 +65,9 @@ def judge_neighbours(probe: Probe) -> tuple[Finding, ...]:
     alone = _rows(probe, [ids])
     runs = _Runs(alone, *(_rows(probe, [before, ids, behind]) for before, behind in sets))
     allowance = reshaped(probe)
-    return (_shape(probe, runs, allowance), _content(probe, runs, allowance))
+    exchanged = sum(one != other for pair in zip(*sets, strict=True) for one, other in zip(*pair, strict=True))
+    found = (_shape(probe, runs, allowance), _content(probe, runs, allowance))
+    return tuple(each.having_met(ROWS.met(len(alone)), EXCHANGED.met(exchanged)) for each in found)
 
 
 judge_batch: Judge = probing(judge_neighbours)

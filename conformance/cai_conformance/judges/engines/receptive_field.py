@@ -12,10 +12,14 @@ from cai_conformance.engines.description import Nondeterminism
 from cai_conformance.engines.path import EngineSession, full_logits
 from cai_conformance.judges.engines.driving import fed_by
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 CASES: Final = ("full", "cached")
+MOVED: Final = Witness("row that moves", "rows that move")
+STAYED: Final = Witness("row behind that stays", "rows behind that stay")
+WITNESSES: Final = (MOVED, STAYED)
 LONGEST: Final = 512
 """A longer sequence is not evaluated for this."""
 SEED: Final = 404
@@ -55,6 +59,7 @@ def _why_not(probe: Probe) -> str:
 def _finding(probe: Probe, ids: tuple[int, ...], reach: int, case: str) -> Finding:
     rows = _rows(probe, ids, case)
     furthest = -1
+    moved: list[int] = []
     for attempt in range(1, TRIES + 1):
         other = (ids[0] + attempt * (probe.vocabulary // (TRIES + 1))) % probe.vocabulary
         others = _rows(probe, (other, *ids[1:]), case)
@@ -67,7 +72,9 @@ def _finding(probe: Probe, ids: tuple[int, ...], reach: int, case: str) -> Findi
         f"another first token moves rows up to {furthest}; windows of {window} in {layers} layers reach up to {reach}"
     )
     if furthest == reach:
-        return Finding.passed(f"{text}; {len(ids) - reach - 1} rows behind stay in every bit", case)
+        stayed = len(ids) - reach - 1
+        met = [MOVED.met(len(moved)), STAYED.met(stayed)]
+        return Finding.passed(f"{text}; {stayed} rows behind stay in every bit", case, met)
     wrong = f"{text}: a window is {'longer' if furthest > reach else 'shorter'}, or rows are kept or lost"
     return Finding.failed(wrong, case=case)
 

@@ -9,12 +9,17 @@ from cai_conformance.judges.engines.comparing import RowComparison, reshaped
 from cai_conformance.judges.engines.cutting import CASES as CUTS
 from cai_conformance.judges.engines.cutting import cut_rows
 from cai_conformance.judges.engines.driving import fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.engines.reusing import judge_snapshot
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 
 SPLIT_CASES: Final = tuple(CUTS)
+BEHIND: Final = Witness("row behind a state", "rows behind a state")
+CALLS: Final = Witness("call", "calls")
+SPLIT_WITNESSES: Final = (BEHIND,)
+BOUNDARY_WITNESSES: Final = (CALLS,)
 LATEST: Final = 13
 NO_RECURRENCE: Final = "no layer of the model is known to be recurrent"
 
@@ -27,7 +32,7 @@ def judge_split(probe: Probe) -> tuple[Finding, ...]:
     for case, cut in CUTS.items():
         comparison, rows = RowComparison(reshaped(probe)), cut_rows(probe)[cut]
         comparison.compare(probe.rows()[:, cut : cut + rows.shape[1]], rows, f"the second call, cut after {cut}")
-        findings.append(concluded(comparison, [Met(rows.shape[1], "row behind a state", "rows behind a state")], case))
+        findings.append(concluded(comparison, [BEHIND.met(rows.shape[1])], case))
     return tuple(findings)
 
 
@@ -42,7 +47,7 @@ def judge_boundary(probe: Probe) -> tuple[Finding, ...]:
         rows = fed_by(EngineSession(probe.engine), probe.ids[:count], cuts)
         comparison.compare(probe.rows()[:, :count], rows, f"calls of {size} tokens")
         calls += len(cuts) + 1
-    return (concluded(comparison, [Met(calls, "call", "calls")]),)
+    return (concluded(comparison, [CALLS.met(calls)]),)
 
 
 def judge_state_copy(probe: Probe) -> tuple[Finding, ...]:

@@ -10,12 +10,18 @@ from cai_conformance.engines.path import EngineSession, evaluate_one
 from cai_conformance.engines.protocol import Piece
 from cai_conformance.judges.engines.comparing import RowComparison, repeated, reshaped
 from cai_conformance.judges.engines.driving import fed, fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 from cai_reference.arithmetic import Array
 
 CASES: Final = ("clear", "copy")
+OTHERS: Final = Witness("other sequence", "other sequences", cases=("clear",))
+COPIES: Final = Witness("copy", "copies", cases=("copy",))
+RETURNS: Final = Witness("return to a copy", "returns to a copy")
+WITNESSES: Final = (OTHERS, COPIES)
+SNAPSHOT_WITNESSES: Final = (RETURNS,)
 FIRST, LENGTH = 4, 8
 """Where a sequence is cut in two calls, and how long it is."""
 OTHER_SEED: Final = 402
@@ -47,7 +53,7 @@ def judge_snapshot(probe: Probe) -> tuple[Finding, ...]:
         comparison.compare(base[:, FIRST : FIRST + 2], found, f"after returning {attempt} to a copy")
         copier.copy(1, 0)
     _clear(probe)
-    return (concluded(comparison, [Met(2, "return to a copy", "returns to a copy")]),)
+    return (concluded(comparison, [RETURNS.met(2)]),)
 
 
 def _after_clear(probe: Probe) -> Finding:
@@ -59,7 +65,7 @@ def _after_clear(probe: Probe) -> Finding:
     comparison.compare(first, again, "a sequence again, after another one")
     whole = RowComparison(reshaped(probe))
     whole.compare(probe.rows()[:, :LENGTH], first, "a sequence in a slot that was used before")
-    moved = Met(int(between.tobytes() != first[:, : LENGTH - 2].tobytes()), "other sequence", "other sequences")
+    moved = OTHERS.met(between.tobytes() != first[:, : LENGTH - 2].tobytes())
     return concluded(comparison if whole.holds else whole, [moved], "clear")
 
 
@@ -79,7 +85,7 @@ def _after_copy(probe: Probe) -> Finding:
     _on(probe, 0, FIRST + 2, other[2:])
     _compare(probe, comparison, 1, FIRST + 2, "the copy of a slot that went another way")
     _clear(probe)
-    return concluded(comparison, [Met(2, "copy", "copies")], "copy")
+    return concluded(comparison, [COPIES.met(2)], "copy")
 
 
 def _compare(probe: Probe, comparison: RowComparison, slot: int, place: int, where: str) -> None:

@@ -12,10 +12,17 @@ from cai_conformance.engines.features import dropping
 from cai_conformance.engines.path import EngineSession, full_logits
 from cai_conformance.judges.engines.comparing import RowComparison, reshaped
 from cai_conformance.judges.engines.driving import fed
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 
+ROLLBACKS: Final = Witness("rollback", "rollbacks")
+REFUSALS: Final = Witness("refusal", "refusals", least=0)
+LATE_CUTS: Final = Witness(
+    "cut behind a full window", "cuts behind a full window", where="if a window is shorter than the sequence"
+)
+WITNESSES: Final = (ROLLBACKS, LATE_CUTS)
 EARLY: Final = 3
 """How many tokens there are when the first guesses are taken back: so few that no window has let go of any."""
 LATE: Final = 18
@@ -98,11 +105,7 @@ def judge_rollback(probe: Probe) -> tuple[Finding, ...]:
         rolling.guess(count)
     rolling.cut(DEEP)
     rolling.cut(0)
-    met = [
-        Met(rolling.rollbacks, "rollback", "rollbacks"),
-        Met(rolling.refusals, "refusal", "refusals", needed=False),
-    ]
+    met = [ROLLBACKS.met(rolling.rollbacks), REFUSALS.met(rolling.refusals)]
     if probe.facts.window is not None:
-        needed = probe.facts.window < late
-        met.append(Met(rolling.late, "cut behind a full window", "cuts behind a full window", needed))
+        met.append(LATE_CUTS.met(rolling.late, needed=probe.facts.window < late))
     return (concluded(rolling.comparison, met),)

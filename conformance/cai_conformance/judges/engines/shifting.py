@@ -10,12 +10,15 @@ from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.path import EngineSession, full_logits
 from cai_conformance.judges.engines.comparing import RowComparison, restarted
 from cai_conformance.judges.engines.driving import fed_by
-from cai_conformance.judges.engines.meeting import Met, concluded
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Witness
 from cai_conformance.probing.probe import Probe
 from cai_conformance.probing.starts import FAR_START
 
 CASES: Final = ("near", "far")
+STARTS: Final = Witness("later start", "later starts")
+WITNESSES: Final = (STARTS,)
 TOKENS: Final = 6
 NEAR: Final = (1, 5)
 CUT: Final = 3
@@ -44,5 +47,5 @@ def judge_shift(probe: Probe) -> tuple[Finding, ...]:
         except Refused as error:
             findings.append(Finding.skipped(str(error), case))
             continue
-        findings.append(concluded(comparison, [Met(len(asked), "later start", "later starts")], case))
+        findings.append(concluded(comparison, [STARTS.met(len(asked))], case))
     return tuple(findings)

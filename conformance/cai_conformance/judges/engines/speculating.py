@@ -15,9 +15,10 @@ import numpy as np
 from cai_conformance.engines.features import dropping
 from cai_conformance.engines.path import EngineSession
 from cai_conformance.judges.engines.comparing import Allowance, RowComparison, reshaped
-from cai_conformance.judges.engines.meeting import Met, concluded, told
+from cai_conformance.judges.engines.meeting import concluded
 from cai_conformance.judges.engines.rolling_back import NO_DROP
 from cai_conformance.judges.finding import Finding
+from cai_conformance.judges.witness import Met, Witness, told
 from cai_conformance.probing.probe import Probe
 from cai_conformance.verdicts import Outcome
 from cai_reference.arithmetic import Array
@@ -26,6 +27,15 @@ from cai_reference.decoding.generation import Generation, Limits, StreamingPath,
 from cai_reference.decoding.speculation import speculate
 
 CASES: Final = ("full", "partial", "never")
+PASSES: Final = Witness("pass", "passes")
+GUESSES: Final = Witness("guess", "guesses")
+ACCEPTED: Final = Witness("accepted", "accepted", least=0)
+ROLLED_BACK: Final = Witness("row rolled back", "rows rolled back", least=0)
+RIGHT: Final = Witness("right guess", "right guesses", cases=("full",))
+PARTIAL: Final = Witness("pass of right and wrong guesses", "passes of right and wrong guesses", cases=("partial",))
+WRONG: Final = Witness("wrong guess", "wrong guesses", cases=("never",))
+TWIN_WITNESSES: Final = (PASSES, GUESSES)
+ROWS_WITNESSES: Final = (PASSES, GUESSES, RIGHT, PARTIAL, WRONG)
 PROMPT: Final = 6
 """How many tokens there are before the first guess."""
 TOKENS: Final = 7
@@ -77,10 +87,10 @@ class _Passes:
     def met(self) -> list[Met]:
         """In words."""
         return [
-            Met(self.passes, "pass", "passes"),
-            Met(self.proposed, "guess", "guesses"),
-            Met(self.accepted, "accepted", "accepted", needed=False),
-            Met(self.rolled_back, "row rolled back", "rows rolled back", needed=False),
+            PASSES.met(self.passes),
+            GUESSES.met(self.proposed),
+            ACCEPTED.met(self.accepted),
+            ROLLED_BACK.met(self.rolled_back),
         ]
 
 
@@ -113,9 +123,9 @@ def judge_committed_rows(probe: Probe) -> tuple[Finding, ...]:
         found = _speculated(probe, draft, tokens)
         counted = _Passes.of(found)
         needed = {
-            "full": Met(counted.accepted, "right guess", "right guesses"),
-            "partial": Met(counted.partial, "pass of right and wrong guesses", "passes of right and wrong guesses"),
-            "never": Met(counted.proposed - counted.accepted, "wrong guess", "wrong guesses"),
+            "full": RIGHT.met(counted.accepted),
+            "partial": PARTIAL.met(counted.partial),
+            "never": WRONG.met(counted.proposed - counted.accepted),
         }
         findings.append(_of_rows(plain, found, [*counted.met, needed[case]], reshaped(probe), case))
     return tuple(findings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import hypot
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from cai_conformance.engines.training import TrainingEngine
 from cai_conformance.judges.engines.driving import Judge, driven
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
+from cai_conformance.judges.witness import Met, Witness
 from cai_conformance.measuring.policy import FACTOR, PolicyKind
 from cai_conformance.measuring.training_parts import (
     FIRST_MOMENT,
@@ -37,9 +39,17 @@ from cai_conformance.trace.formatting import format_bits
 from cai_conformance.verdicts import Difference, Problem
 from cai_reference.arithmetic import ulp_distance
 
+TENSORS: Final = Witness("tensor", "tensors")
+REPEATED: Final = Witness("repeated id", "repeated ids")
+PADDED: Final = Witness("padded place", "padded places")
+CLIPPED: Final = Witness("clipped step", "clipped steps")
+LOSS_WITNESSES: Final = (TENSORS, PADDED)
+GRADIENT_WITNESSES: Final = (TENSORS, REPEATED, PADDED)
+
 UNTRAINED: Final = "the engine does not train"
 STEPS: Final = tuple(str(step + 1) for step in range(len(LENGTHS)))
 EXACT: Final = "strict/1"
+STEP_WITNESSES: Final = (TENSORS, REPEATED, PADDED, CLIPPED)
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,25 @@ def _finding(comparison: TrainingComparison, step: int, kinds: frozenset[str], c
     if difference is not None:
         return Finding.failed(difference[1], (difference[0],), case=case)
     parts = [part for part in comparison.right if part.step == step and part.kind in kinds]
-    tensors = counted(sum(len(part.tensors) for part in parts), "tensor")
+    count = sum(len(part.tensors) for part in parts)
     how = "within its measured rounding" if comparison.floors else "in every bit"
-    return Finding.passed(f"{tensors} as the reference's, {how}", case=case)
+    met = [TENSORS.met(count), *_met(comparison, step)]
+    return Finding.passed(f"{counted(count, 'tensor')} as the reference's, {how}", case, met)
+
+
+def _met(comparison: TrainingComparison, step: int) -> list[Met]:
+    """Count what the batch of a step holds, and whether its gradients are longer than the limit."""
+    batch, clip = comparison.probe.batches[step - 1], comparison.probe.settings.clip
+    inputs = [story[: batch.width] for story in batch.stories]
+    ids = [token for row in inputs for token in row]
+    gradients = [
+        float(np.linalg.norm(value))
+        for part in comparison.right
+        if part.step == step and part.kind == GRADIENT
+        for value in part.tensors.values()
+    ]
+    return [
+        REPEATED.met(len(ids) - len(set(ids))),
+        PADDED.met(sum(batch.width - len(row) for row in inputs)),
+        CLIPPED.met(clip is not None and hypot(*gradients) > clip),
+    ]

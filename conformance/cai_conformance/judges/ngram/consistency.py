@@ -6,14 +6,17 @@ real from its bits where the trace carries them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import inf, isfinite
+from typing import Final
 
 from cai_conformance.judges.columns import length_of
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.problems import finding_of, first_steps, label_of, losses_with_bits, prints_as
+from cai_conformance.judges.witness import Witness
 from cai_conformance.trace.formatting import format_real, format_reals
 from cai_conformance.trace.records import OUTSIDE_BODY, Record, Trace, float_of_bits, list_items, shortened
 
@@ -30,13 +33,22 @@ LEAST_IMPROVEMENT = 0.01
 NEW_TOKENS = 12
 """How many tokens the prompt is continued by, unless EOS ends it earlier (course, chapter 23)."""
 
+TOKENS: Final = Witness("generated token", "generated tokens")
+PRINTED: Final = Witness("printed number with its bits", "printed numbers with their bits", where="if bits are given")
+UPDATES: Final = Witness("update between the two losses", "updates between the two losses")
+
+Tally = Counter[Witness]
+
 
 def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
-    trace = evidence.main
+    trace, tally = evidence.main, Tally()
     parts = (_counts, _stages, _losses, _generation, _proof, _bits)
-    problems = chain(*(part(trace) for part in parts), _printed_bits(evidence))
-    return (finding_of(problems, "counts, RESULT, GENERATE, PROOF and printed values agree with each other"),)
+    problems = chain(*(part(trace) for part in parts), _printed_bits(evidence, tally))
+    found = finding_of(problems, "counts, RESULT, GENERATE, PROOF and printed values agree with each other")
+    tokens = len(_only(trace, "GENERATE").integers("ids"))
+    printed = PRINTED.met(tally[PRINTED], needed=bool(trace.all("BITS")))
+    return (found.having_met(TOKENS.met(tokens), printed),)
 
 
 def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
@@ -53,7 +65,8 @@ def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
             return (Finding.failed(f"LOSS, field {name}: {before:.6f} before training, {after:.6f} after it"),)
     fell = first.real("validation") - last.real("validation")
     moved = f"fell by {fell:.6f}" if fell >= 0.0 else f"rose by {-fell:.6f}"
-    return (Finding.passed(f"validation loss {moved} nats"),)
+    updates = UPDATES.met(last.integer("step") - first.integer("step"))
+    return (Finding.passed(f"validation loss {moved} nats", met=[updates]),)
 
 
 def _counts(trace: Trace) -> Iterator[str]:
@@ -228,13 +241,13 @@ def _proof(trace: Trace) -> Iterator[str]:
             yield "BITS step=1, field gradient_l1: PROOF states five positive finite norms"
 
 
-def _printed_bits(evidence: Evidence) -> Iterator[str]:
+def _printed_bits(evidence: Evidence, tally: Tally) -> Iterator[str]:
     """Compare printed reals with the bits of the same trace."""
     trace, grammar = evidence.main, evidence.question.grammar
     profile = evidence.question.request.profile
     for kind, _ in trace.runs():
         if kind == "LOSS":  # of which there may be very many
-            yield from _printed_losses(trace)
+            yield from _printed_losses(trace, tally)
             continue
         for record in trace.all(kind) if kind not in OUTSIDE_BODY else ():
             for name, text in record.fields:
@@ -242,13 +255,15 @@ def _printed_bits(evidence: Evidence) -> Iterator[str]:
                 exact = rule.exact.look_up(trace, record) if rule is not None and rule.exact is not None else None
                 if exact is not None:
                     listed = text.startswith("[")
+                    tally[PRINTED] += length_of(text) if listed else 1
                     for problem in _printed(text, list(exact)[: length_of(text) if listed else 1]):
                         yield f"{record.label}, field {name}{problem}"
 
 
-def _printed_losses(trace: Trace) -> Iterator[str]:
+def _printed_losses(trace: Trace, tally: Tally) -> Iterator[str]:
     for (step, *printed), bits in losses_with_bits(trace):
         for name, text, exact in zip(("train", "validation"), printed, bits or (), strict=False):
+            tally[PRINTED] += bool(exact)
             if exact and not prints_as(exact, text):
                 for problem in _printed(text, [float_of_bits(exact)]):
                     yield f"{label_of('LOSS', step=step)}, field {name}{problem}"

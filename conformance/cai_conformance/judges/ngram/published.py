@@ -7,10 +7,12 @@ for one C library; where the one on this machine computes other bits, they canno
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from cai_conformance.judges.evidence import Evidence
 from cai_conformance.judges.finding import Finding, counted
 from cai_conformance.judges.ngram.facts import BODY_SHA256, PARAMETER_SHA256
+from cai_conformance.judges.witness import Witness
 from cai_conformance.trace.formatting import format_body
 from cai_reference.arithmetic.selftest import c_library_selftest
 
@@ -18,6 +20,9 @@ FUNCTIONS_USED = ("exp", "log1p")
 """The elementary functions that the model's parameters depend on."""
 
 NOT_PUBLISHED = "the input is not the published corpus"
+
+LINES: Final = Witness("published line", "published lines")
+STEPS: Final = Witness("published step", "published steps")
 
 
 def judge_published_text(evidence: Evidence) -> tuple[Finding, ...]:
@@ -28,7 +33,8 @@ def judge_published_text(evidence: Evidence) -> tuple[Finding, ...]:
     found = hashlib.sha256(format_body(body).encode("utf-8")).hexdigest()
     if found != BODY_SHA256:
         return (Finding.failed(f"the body has sha256 {found}, the published trace {BODY_SHA256}"),)
-    return (Finding.passed(f"{counted(len(body), 'line')} equal to the published trace, byte for byte"),)
+    text = f"{counted(len(body), 'line')} equal to the published trace, byte for byte"
+    return (Finding.passed(text, met=[LINES.met(len(body))]),)
 
 
 def judge_published_bits(evidence: Evidence) -> tuple[Finding, ...]:
@@ -54,4 +60,5 @@ def judge_published_bits(evidence: Evidence) -> tuple[Finding, ...]:
                     f"found {record.get('parameters')}"
                 ),
             )
-    return (Finding.passed(f"parameters after {counted(len(records), 'step')} equal to the published bits"),)
+    text = f"parameters after {counted(len(records), 'step')} equal to the published bits"
+    return (Finding.passed(text, met=[STEPS.met(len(records))]),)

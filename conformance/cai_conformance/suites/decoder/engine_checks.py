@@ -27,9 +27,19 @@ from cai_conformance.judges.engines import (
     shifting,
     speculating,
 )
+from cai_conformance.judges.engines.comparing import ROWS
 from cai_conformance.judges.engines.cutting import going_on
 from cai_conformance.judges.engines.driving import ProbeJudge, probing
-from cai_conformance.judges.engines.training import STEPS, judge_gradients, judge_loss, judge_steps
+from cai_conformance.judges.engines.training import (
+    GRADIENT_WITNESSES,
+    LOSS_WITNESSES,
+    STEP_WITNESSES,
+    STEPS,
+    judge_gradients,
+    judge_loss,
+    judge_steps,
+)
+from cai_conformance.judges.witness import Witness
 from cai_conformance.suites.suite import Check
 from cai_conformance.verdicts import Level
 
@@ -41,6 +51,7 @@ class SelfCheck:
     Attributes:
         name, level, summary, explanation, cases: as those of `Check`.
         judge: looks at a model in its engine.
+        witnesses: what it must have met, whatever the model.
         requires: a check of the same kind that must not have failed; empty if there is none.
         of: what a suite's model must have to be asked: `recurrent`, `futures`, or nothing.
     """
@@ -51,6 +62,7 @@ class SelfCheck:
     cases: tuple[str, ...]
     summary: str
     explanation: str
+    witnesses: tuple[Witness, ...]
     requires: str = ""
     of: str = ""
 
@@ -65,6 +77,7 @@ class SelfCheck:
             self.cases,
             requires=(self.requires or "trace.convention",),
             of_edges=True,
+            witnesses=self.witnesses,
         )
 
     def belongs_to(self, phase: DecodePhase) -> bool:
@@ -83,6 +96,7 @@ SELF_CHECKS: Final = (
         "a sequence in a batch gives the logits that it gives alone",
         "Rounding may follow the shape of a call, where the engine says so. What the neighbours hold must not "
         "matter: if only that is changed, every bit stays.",
+        neighbours.WITNESSES,
     ),
     SelfCheck(
         "rope.shift",
@@ -92,6 +106,7 @@ SELF_CHECKS: Final = (
         "the same tokens from a later start give the same logits",
         "Rotary attention sees distances, so a sequence may start anywhere in an empty slot. Keys or queries that are "
         "not turned, a start that a later call forgets, and angles in few digits show here.",
+        (ROWS, *shifting.WITNESSES),
     ),
     SelfCheck(
         "kv.steps",
@@ -100,6 +115,7 @@ SELF_CHECKS: Final = (
         (),
         "token by token, a sequence gives every row of one whole call",
         "Positions that restart, keys that are turned twice, stale rows, a window that only one of the two paths has.",
+        (ROWS, *cutting.STEPS_WITNESSES),
     ),
     SelfCheck(
         "kv.cuts",
@@ -108,6 +124,7 @@ SELF_CHECKS: Final = (
         (),
         "cut in two calls anywhere, a sequence gives every row of one whole call",
         "The smallest cut that fails says where to look: one token in front, one behind, or any length.",
+        (ROWS, *cutting.CUTS_WITNESSES),
     ),
     SelfCheck(
         "kv.rollback",
@@ -117,6 +134,7 @@ SELF_CHECKS: Final = (
         "what is fed and dropped again leaves nothing behind, or is refused and everything stays",
         "From one token to a block, early and behind a full window, then a whole call, then everything. After each "
         "cut, and after each refusal, the slot goes on and must give the row of what it now holds.",
+        (ROWS, *rolling_back.WITNESSES),
     ),
     SelfCheck(
         "kv.reuse",
@@ -125,6 +143,7 @@ SELF_CHECKS: Final = (
         reusing.CASES,
         "a slot that was emptied is as new, and a copy goes its own way",
         "Sequences A, B and A in one slot: the last gives the bits of the first. After a copy both slots go on apart.",
+        (ROWS, *reusing.WITNESSES),
     ),
     SelfCheck(
         "kv.edge",
@@ -133,6 +152,7 @@ SELF_CHECKS: Final = (
         edges.CASES,
         "lengths around chunks, windows, blocks of memory and the capacity are like any other",
         "The last token that fits is right, one more is refused, and a refusal leaves the slot as it was.",
+        (ROWS, *edges.WITNESSES),
     ),
     SelfCheck(
         "kv.window",
@@ -142,6 +162,7 @@ SELF_CHECKS: Final = (
         "the first token is felt exactly as far as the windows of all layers reach",
         "Measured by exchanging it: the last row that moves stands at the sum of window − 1 over the layers. A layer "
         "without a window would hide all of it, so such a model is not asked.",
+        receptive_field.WITNESSES,
     ),
     SelfCheck(
         "kv.poison",
@@ -150,6 +171,7 @@ SELF_CHECKS: Final = (
         (),
         "what lies in memory that no position owns does not matter",
         "It is filled with zeros, NaN and large numbers before and within a sequence, and after a cut.",
+        (ROWS, *disturbing.POISON_WITNESSES),
     ),
     SelfCheck(
         "kv.fail",
@@ -158,6 +180,7 @@ SELF_CHECKS: Final = (
         (),
         "a call that fails in its middle leaves the slot as it was",
         "It fails twice in front of each of three calls, at different depths; then the slot goes on.",
+        (ROWS, *disturbing.FAILURE_WITNESSES),
     ),
     SelfCheck(
         "ssm.split",
@@ -166,6 +189,7 @@ SELF_CHECKS: Final = (
         recurrence.SPLIT_CASES,
         "a recurrent state is carried over from call to call",
         "A first call of one token, of two, and of half the sequence: each hides mistakes that another one shows.",
+        (ROWS, *recurrence.SPLIT_WITNESSES),
         of="recurrent",
     ),
     SelfCheck(
@@ -175,6 +199,7 @@ SELF_CHECKS: Final = (
         (),
         "calls a token shorter or longer than a chunk carry the state over as well",
         "Three calls each of a length one below the chunk size, at it, and one above.",
+        (ROWS, *recurrence.BOUNDARY_WITNESSES),
         of="recurrent",
     ),
     SelfCheck(
@@ -184,6 +209,7 @@ SELF_CHECKS: Final = (
         (),
         "a copy of a state can be returned to, more than once",
         "A state that is shared instead of copied goes on when the other slot does.",
+        (ROWS, *reusing.SNAPSHOT_WITNESSES),
         of="recurrent",
     ),
     SelfCheck(
@@ -193,6 +219,7 @@ SELF_CHECKS: Final = (
         (),
         "a model that drafts for itself in a second slot is always right",
         "Counted from the passes: tokens never show a fault on the draft's side, its acceptance does.",
+        (ROWS, *speculating.TWIN_WITNESSES),
         requires="kv.steps",
     ),
     SelfCheck(
@@ -202,6 +229,7 @@ SELF_CHECKS: Final = (
         speculating.CASES,
         "speculation commits from the rows that plain greedy decoding gives",
         "Under guesses that are all right, right up to a place, and never right. Tokens hide what rows show.",
+        (ROWS, *speculating.ROWS_WITNESSES),
         requires="kv.steps",
     ),
     SelfCheck(
@@ -212,6 +240,7 @@ SELF_CHECKS: Final = (
         "later heads that are copies of the first one say what it says, and guess right",
         "The folder's later heads are overwritten and one id is favoured in all. A head that reads another row, or "
         "another token, says something else.",
+        (ROWS.of("rows"), *equal_heads.WITNESSES),
         of="futures",
     ),
     SelfCheck(
@@ -221,6 +250,7 @@ SELF_CHECKS: Final = (
         evaluating.PURE_CASES,
         "evaluating, and asking for gradients, changes nothing",
         "Rows before are rows after, and gradients are the same when asked for again: no dropout, no hidden step.",
+        (ROWS.of("rows"), *evaluating.PURE_WITNESSES),
     ),
     SelfCheck(
         "eval.batch",
@@ -229,6 +259,7 @@ SELF_CHECKS: Final = (
         evaluating.BATCH_CASES,
         "the loss of a batch is the mean of its rows' weighted by their targets, in any order",
         "Rows of unequal length: padding that counts, and a mean of means, show.",
+        evaluating.BATCH_WITNESSES,
     ),
     SelfCheck(
         "grad.accum",
@@ -237,6 +268,7 @@ SELF_CHECKS: Final = (
         accumulating.CASES,
         "micro batches of three rows and two, weighted by their targets, add up to five",
         "Loss and gradients of every tensor. A mean of the two means is another number, for they hold unequal parts.",
+        accumulating.WITNESSES,
     ),
     SelfCheck(
         "grad.fd",
@@ -245,6 +277,7 @@ SELF_CHECKS: Final = (
         (),
         "the loss changes by what the gradients say",
         "Central differences of the engine's own loss, all tensors moved at once, with repeated ids and padding.",
+        differencing.WITNESSES,
     ),
     SelfCheck(
         "loss.shift",
@@ -253,6 +286,7 @@ SELF_CHECKS: Final = (
         (),
         "a constant that is added to every logit changes no loss",
         "A logarithm of summed exponentials that does not take out the largest logit overflows.",
+        loss_shifting.WITNESSES,
     ),
 )
 """In the order of judging."""
@@ -273,6 +307,7 @@ def _given_training_checks() -> tuple[Check, ...]:
             judge_loss,
             requires=("trace.convention",),
             of_edges=True,
+            witnesses=LOSS_WITNESSES,
         ),
         Check(
             "grad.given",
@@ -282,6 +317,7 @@ def _given_training_checks() -> tuple[Check, ...]:
             judge_gradients,
             requires=("loss.given",),
             of_edges=True,
+            witnesses=GRADIENT_WITNESSES,
         ),
         Check(
             "opt.given",
@@ -293,5 +329,6 @@ def _given_training_checks() -> tuple[Check, ...]:
             STEPS,
             requires=("grad.given",),
             of_edges=True,
+            witnesses=STEP_WITNESSES,
         ),
     )

@@ -7,16 +7,20 @@ from typing import Final
 
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.backends.decoder.plan import DECODE_PHASES, sizes_for
+from cai_conformance.judges.cases import decoders, ngrams, sampling
+from cai_conformance.judges.cases.answers import COMPARED, DISTINCT, TIES
+from cai_conformance.judges.decoder import arms, caches, consistency, counters, selection, witnesses
 from cai_conformance.judges.decoder.arms import arms_equal, arms_stopped
 from cai_conformance.judges.decoder.caches import judge_caches
 from cai_conformance.judges.decoder.consistency import judge_decode_consistency, judge_decode_learning
 from cai_conformance.judges.decoder.counters import judge_counters, judge_identical_drafts, judge_self_draft
 from cai_conformance.judges.decoder.selection import judge_selection
 from cai_conformance.judges.decoder.witnesses import BUDGETS, CASES, judge_witnesses
-from cai_conformance.judges.golden import golden_bits, golden_records
-from cai_conformance.judges.grammar import judge_conventions, judge_grammar
-from cai_conformance.judges.replay import judge_replay
+from cai_conformance.judges.golden import RECORDS, golden_bits, golden_records
+from cai_conformance.judges.grammar import READ, STATED, judge_conventions, judge_grammar
+from cai_conformance.judges.replay import LINES, judge_replay
 from cai_conformance.judges.vectors import vector_check
+from cai_conformance.judges.witness import Witness
 from cai_conformance.suites.decoder.cases import decoder_cases
 from cai_conformance.suites.decoder.engine_checks import engine_checks
 from cai_conformance.suites.decoder.inputs import VERSION, foreign_stories, generated_input, record_files
@@ -48,7 +52,7 @@ def _checks(phase: DecodePhase) -> tuple[Check, ...]:
         *engine_checks(phase),
         *_training_checks(phase),
         *_arm_checks(phase),
-        *_run_checks(),
+        *_run_checks(phase),
     )
 
 
@@ -62,6 +66,7 @@ def _trace_checks() -> tuple[Check, ...]:
             "failure names line, record and field.",
             judge_grammar,
             of_edges=True,
+            witnesses=(READ,),
         ),
         Check(
             "trace.convention",
@@ -72,9 +77,16 @@ def _trace_checks() -> tuple[Check, ...]:
             judge_conventions,
             requires=("trace.format",),
             of_edges=True,
+            witnesses=(STATED,),
         ),
     )
 
+
+REJECTING: Final = (arms.REJECTED, arms.INSIDE, arms.ROLLED_BACK)
+"""What speculation has to meet where guesses can be wrong."""
+GENERATED: Final = ("full", "cached", "scripted", "self-draft", "latent", "absorbed", "mtp-cached")
+"""The cases of ties in generations; all others have planted logits."""
+PLANTED: Final = ("top-k-border", "top-k-all-tied", "top-p-border", "greedy", "zeros")
 
 VECTOR_CHECKS: Final = (
     (
@@ -82,75 +94,110 @@ VECTOR_CHECKS: Final = (
         Level.I1,
         "the batch path gives the exact logits of given weights",
         "A sequence longer than the window, and one that starts at position 3000.",
+        (COMPARED, decoders.SEEN, decoders.FAR.of("far"), decoders.LATER_HEADS.of("head")),
     ),
     (
         "kv.split",
         Level.I2,
         "a session fed in two calls gives the exact logits of given weights",
         "Cuts after one token, in the middle, and early at a far start.",
+        (COMPARED, decoders.BEFORE, decoders.BEHIND, decoders.FAR.of("far")),
     ),
     (
         "gen.given",
         Level.I2,
         "every arm generates the right tokens on given weights",
         "Nobody has to train to be judged: the shipped weights are exact in bfloat16, float16 and float32.",
+        (decoders.TOKENS, DISTINCT),
     ),
     (
         "smp.tie",
         Level.I2,
         "of two exactly equal maxima every arm takes the lower id",
         "Output columns come in equal pairs, so that every choice is a tie.",
+        (decoders.TIED_CHOICES.of(*GENERATED), TIES.of(*PLANTED)),
     ),
     (
         "causal.flip",
         Level.I1,
         "another token moves the logits behind it, and none in front of it",
         "One token in the middle is exchanged; the answer is where logits change.",
+        (decoders.MOVED, decoders.IN_FRONT),
     ),
     (
         "kv.reach",
         Level.I2,
         "another first token moves exactly the logits that a window reaches through all layers",
         "The last one that moves stands at layers · (window − 1). Full and cached path are asked apart.",
+        (decoders.MOVED, decoders.OUT_OF_REACH),
     ),
     (
         "smp.seed",
         Level.I2,
         "seeded draws give the right tokens, and leave the generator in the right state",
         "Re-encoding, streaming and speculation by chance on given weights; no draw lies close to a border.",
+        (sampling.DRAWS, DISTINCT),
     ),
     (
         "smp.law",
         Level.I2,
         "logits become the right probabilities",
         "Temperature, top-k, top-p and min-p, in this order; one weight is 1, so that nothing overflows.",
+        (COMPARED,),
     ),
     (
         "smp.support",
         Level.I2,
         "temperature, top-k, top-p and min-p keep the right ids",
         "Masses that are crossed, masses that are met exactly, and what each stage sees of the one before.",
+        (COMPARED, sampling.DROPPED.but("top-p-one")),
     ),
     (
         "smp.edge",
         Level.I2,
         "draws at the ends, a temperature of 0 and logits that are not finite are handled",
         "A row that must be refused is answered by −1 and takes no draw.",
+        (
+            COMPARED,
+            sampling.AT_A_BORDER.of("first", "last", "border"),
+            sampling.UNDRAWN.of("zero-temperature", "not-finite-greedy"),
+            sampling.REFUSED.of("not-finite", "not-finite-greedy"),
+        ),
     ),
     (
         "spec.law",
         Level.I3,
         "speculation by chance keeps the law of the target",
         "Acceptance, residual, whole passes with given draws, and every outcome of one place over a grid of draws.",
+        (
+            COMPARED,
+            sampling.UNLIKELY.of("acceptance"),
+            sampling.WITHOUT_RESIDUE.of("residual", "no-residual"),
+            sampling.OUTCOMES.of("output"),
+            sampling.ACCEPTED.of("all-accepted", "second-rejected"),
+            sampling.REJECTED.of("first-rejected", "second-rejected", "excluded", "border"),
+            sampling.BONUSES.of("all-accepted", "none-guessed"),
+        ),
     ),
     (
         "opt.step",
         Level.T2,
         "three updates with clipping by one norm, scheduled rates and undecayed gains give the right weights",
         "Epsilon and decay are large, so that a wrong place for either shows.",
+        (
+            COMPARED,
+            ngrams.STEPS,
+            ngrams.CLIPPED.of("clipped", "large"),
+            ngrams.KEPT.of("kept", "tiny"),
+            ngrams.UNDERFLOWS.of("tiny"),
+            ngrams.OVERFLOWS.of("large"),
+        ),
     ),
 )
-"""Name, level, summary and explanation of each check over vector cases; a suite has those of which it has cases."""
+"""Name, level, summary, explanation and witnesses of each check over vector cases.
+
+A suite has those of which it has cases.
+"""
 
 
 def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
@@ -167,8 +214,9 @@ def _vector_checks(phase: DecodePhase) -> tuple[Check, ...]:
             tuple(names[name]),
             requires=("trace.convention",),
             of_edges=True,
+            witnesses=tuple(witness for witness in met if any(map(witness.needed_in, names[name]))),
         )
-        for name, level, summary, explanation in VECTOR_CHECKS
+        for name, level, summary, explanation, met in VECTOR_CHECKS
         if name in names
     )
 
@@ -187,6 +235,7 @@ def _training_checks(phase: DecodePhase) -> tuple[Check, ...]:
             "clipped and others that were not, and batches that were taken twice.",
             judge_selection,
             requires=("trace.format",),
+            witnesses=selection.WITNESSES,
         ),
     )
 
@@ -200,6 +249,7 @@ def _common_training_checks() -> tuple[Check, ...]:
             "The model's sizes, its parameter counts, the split of the stories, and the plan of training.",
             golden_records(("CONFIG", "SPLIT")),
             requires=("trace.convention",),
+            witnesses=(RECORDS.at_least(2),),
         ),
         Check(
             "run.golden",
@@ -208,6 +258,7 @@ def _common_training_checks() -> tuple[Check, ...]:
             "Where this fails, the model was trained in another way, and no later number can agree.",
             golden_records(("LOSS", "RESULT")),
             requires=("data.split",),
+            witnesses=(RECORDS.at_least(3),),
         ),
         Check(
             "run.bits",
@@ -216,6 +267,7 @@ def _common_training_checks() -> tuple[Check, ...]:
             "Digests and doubles of the BITS records, where the backend computes in the golden's arithmetic.",
             golden_bits,
             requires=("data.split",),
+            witnesses=(RECORDS,),
         ),
         Check(
             "run.learning",
@@ -224,17 +276,39 @@ def _common_training_checks() -> tuple[Check, ...]:
             "A model that did not learn repeats itself, and makes equalities of tokens empty.",
             judge_decode_learning,
             requires=("trace.format",),
+            witnesses=(consistency.UPDATES,),
         ),
     )
 
 
 def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
-    def equal(name: str, level: Level, arms: tuple[str, ...], summary: str, explanation: str) -> Check:
-        return Check(name, level, summary, explanation, arms_equal(*arms), arms, requires=("trace.format",))
+    evicted = (arms.EVICTED,) if phase.has_window else ()
 
-    def stopped(name: str, kind: str, numbers: range, summary: str, explanation: str) -> Check:
+    def equal(name: str, level: Level, names: tuple[str, ...], summary: str, explanation: str, *met: Witness) -> Check:
+        needed = (arms.TOKENS, arms.DISTINCT, *met, *evicted)
+        return Check(
+            name,
+            level,
+            summary,
+            explanation,
+            arms_equal(*names),
+            names,
+            requires=("trace.format",),
+            witnesses=needed,
+        )
+
+    def stopped(name: str, kind: str, numbers: range, summary: str, explanation: str, *met: Witness) -> Check:
         judge, cases = arms_stopped(kind, numbers), tuple(map(str, numbers))
-        return Check(name, Level.I3, summary, explanation, judge, cases, requires=("trace.format",))
+        return Check(
+            name,
+            Level.I3,
+            summary,
+            explanation,
+            judge,
+            cases,
+            requires=("trace.format",),
+            witnesses=(arms.CUT, *met),
+        )
 
     speculative: tuple[str, ...] = ("scripted",)
     speculative += ("mtp-full", "mtp-cached") if phase.futures else ()
@@ -248,6 +322,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             "Stages in the order in which they are computed; the first that differs is where to look.",
             golden_records(("STAGE",)),
             requires=("run.golden",),
+            witnesses=(RECORDS,),
         ),
         equal(
             "kv.inc",
@@ -255,6 +330,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             ("cached", "chunked"),
             "the session generates what re-encoding generates, step by step and in chunks",
             "Tokens in every arithmetic; where bits mean something, every bit of every logit.",
+            arms.CHUNKS.of("chunked"),
         ),
     ]
     if phase.has_latent:
@@ -275,6 +351,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             "Live floats, slack for rolling back and allocated arrays of every layer, recomputed from CONFIG.",
             judge_caches,
             requires=("trace.format",),
+            witnesses=(caches.CACHES, *((caches.EVICTED,) if phase.has_window else ())),
         ),
         equal(
             "spec.eq",
@@ -282,6 +359,8 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             speculative,
             "speculation generates what plain greedy decoding generates",
             "Under guesses that are right up to planned offsets, and under the suite's own drafts.",
+            arms.ACCEPTED,
+            *(each.of(*(name for name in speculative if name != "self-draft")) for each in REJECTING),
         ),
         stopped(
             "spec.budget",
@@ -296,6 +375,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             range(sizes_for(phase, "golden", 0).block + 1),
             "a stop inside a block ends the generation there",
             "A stop id at each offset of a block of right guesses.",
+            arms.STOPPED,
         ),
         Check(
             "spec.trace",
@@ -304,6 +384,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             "Tokens, passes, forwards and rolled-back rows, recounted from the DRAFT records.",
             judge_counters,
             requires=("trace.format",),
+            witnesses=(counters.GENERATIONS, counters.PASSES, counters.REJECTED, counters.ROLLED_BACK),
         ),
     ]
     if phase.futures:
@@ -315,6 +396,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
                 "A cache under multi-token self-speculation must not change what is guessed or accepted.",
                 judge_identical_drafts,
                 requires=("trace.format",),
+                witnesses=(counters.PASSES, counters.REJECTED),
             )
         )
     if phase.self_draft:
@@ -326,6 +408,7 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
                 "Tokens never show a fault on the draft's side; its acceptance does.",
                 judge_self_draft,
                 requires=("trace.format",),
+                witnesses=(counters.GUESSES,),
             )
         )
     checks.append(
@@ -336,12 +419,14 @@ def _arm_checks(phase: DecodePhase) -> tuple[Check, ...]:
             "DECODE, DRAFT, CACHE and GENERATE records, aligned by key.",
             golden_records(("DECODE", "DRAFT", "CACHE", "GENERATE")),
             requires=("run.golden",),
+            witnesses=(RECORDS.at_least(4),),
         )
     )
     return tuple(checks)
 
 
-def _run_checks() -> tuple[Check, ...]:
+def _run_checks(phase: DecodePhase) -> tuple[Check, ...]:
+    block = sizes_for(phase, "golden", 0).block
     return (
         Check(
             "run.witness",
@@ -351,6 +436,7 @@ def _run_checks() -> tuple[Check, ...]:
             judge_witnesses,
             CASES,
             requires=("trace.format",),
+            witnesses=witnesses.witnesses_of(block),
         ),
         Check(
             "trace.recount",
@@ -359,6 +445,7 @@ def _run_checks() -> tuple[Check, ...]:
             "Counts, RESULT against LOSS, printed values against their bits, GENERATE against DECODE, PROOF.",
             judge_decode_consistency,
             requires=("trace.format",),
+            witnesses=(consistency.TEXTS, consistency.BITS),
         ),
         Check(
             "run.replay",
@@ -368,6 +455,7 @@ def _run_checks() -> tuple[Check, ...]:
             judge_replay,
             requires=("trace.format",),
             needs_replay=True,
+            witnesses=(LINES,),
         ),
     )
 

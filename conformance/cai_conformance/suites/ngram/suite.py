@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_conformance.judges.golden import golden_bits, golden_records, golden_stages
-from cai_conformance.judges.grammar import judge_conventions, judge_grammar
+from cai_conformance.judges.cases import ngrams, texts
+from cai_conformance.judges.cases.answers import COMPARED, TIES
+from cai_conformance.judges.golden import NUMBERS, RECORDS, golden_bits, golden_records, golden_stages
+from cai_conformance.judges.grammar import READ, STATED, judge_conventions, judge_grammar
+from cai_conformance.judges.ngram import consistency, published
 from cai_conformance.judges.ngram.consistency import judge_consistency, judge_learning
 from cai_conformance.judges.ngram.published import judge_published_bits, judge_published_text
-from cai_conformance.judges.replay import judge_replay
+from cai_conformance.judges.replay import LINES, judge_replay
 from cai_conformance.judges.vectors import vector_check
+from cai_conformance.judges.witness import Witness
 from cai_conformance.suites.ngram.cases import ngram_cases
 from cai_conformance.suites.ngram.inputs import SUITE, VERSION, embedded_input, foreign_input, record_files
 from cai_conformance.suites.suite import Check, Suite
@@ -19,15 +23,26 @@ from cai_conformance.verdicts import Level
 STAGES: Final = ("context_ids", "embeddings", "concatenated", "hidden", "logits")
 
 
-def _vectors(name: str, level: Level, summary: str, explanation: str) -> Check:
+def _vectors(name: str, level: Level, summary: str, explanation: str, *witnesses: Witness) -> Check:
+    """Return a check over vector cases; without other witnesses it must have compared something in each of them."""
     cases = tuple(case.case for case in ngram_cases() if case.check == name)
-    judge = vector_check(name)
-    return Check(name, level, summary, explanation, judge, cases, requires=("trace.convention",), of_edges=True)
+    return Check(
+        name,
+        level,
+        summary,
+        explanation,
+        vector_check(name),
+        cases,
+        requires=("trace.convention",),
+        of_edges=True,
+        witnesses=witnesses or (COMPARED,),
+    )
 
 
 def _golden(name: str, level: Level, kinds: tuple[str, ...], summary: str, explanation: str, *requires: str) -> Check:
-    judge = golden_records(kinds)
-    return Check(name, level, summary, explanation, judge, requires=("trace.convention", *requires))
+    judge, needed = golden_records(kinds), ("trace.convention", *requires)
+    witnesses = (RECORDS.at_least(len(kinds)),)
+    return Check(name, level, summary, explanation, judge, requires=needed, witnesses=witnesses)
 
 
 CHECKS: Final = (
@@ -39,6 +54,7 @@ CHECKS: Final = (
         "failure names line, record and field. Nothing else can be judged before this holds.",
         judge_grammar,
         of_edges=True,
+        witnesses=(READ,),
     ),
     Check(
         "trace.convention",
@@ -49,6 +65,7 @@ CHECKS: Final = (
         judge_conventions,
         requires=("trace.format",),
         of_edges=True,
+        witnesses=(STATED,),
     ),
     _vectors(
         "tok.fit",
@@ -56,18 +73,30 @@ CHECKS: Final = (
         "merges are learned as defined, ties and document borders included",
         "Small texts whose merges depend on one rule each: the tie rule, overlapping counts, borders, single "
         "occurrences, spaces. The published corpus never ties, so its trace cannot see these.",
+        texts.MERGES,
+        TIES.of("tie", "tie-last", "tie-numeric"),
+        texts.OVERLAPS.of("overlap"),
+        texts.BORDERS.of("border"),
+        texts.SINGLES.of("single"),
+        texts.SPACES.of("space"),
     ),
     _vectors(
         "tok.golden",
         Level.I0,
         "bytes become the ids that the merges prescribe",
         "One pass a merge in rank order, control ids apart from the bytes 0 and 1.",
+        COMPARED,
+        texts.MERGED.of("rank", "passes"),
+        texts.LOW_BYTES.of("bytes"),
     ),
     _vectors(
         "tok.roundtrip",
         Level.I0,
         "any ids decode to their bytes, canonical or not",
         "Decoding is byte exact, also for sequences that encoding would not produce.",
+        COMPARED,
+        texts.MERGED_IDS.of("not-canonical"),
+        texts.BROKEN.of("bytes"),
     ),
     _vectors(
         "tok.special",
@@ -100,24 +129,36 @@ CHECKS: Final = (
         Level.I1,
         "of equal maxima the lowest id is taken",
         "Planted ties, signed zeros among them. Trained logits practically never tie.",
+        TIES,
     ),
     _vectors(
         "smp.support",
         Level.I1,
         "masked ids are never chosen, and EOS ends without being appended",
         "In the published trace BOS is never the maximum and EOS never comes, so neither rule is exercised there.",
+        ngrams.MASKED.of("masked", "low"),
+        ngrams.ENDED.of("eos"),
+        ngrams.CONTINUED.of("sliding", "window"),
     ),
     _vectors(
         "data.windows",
         Level.T0,
         "windows stay inside their document, and the last full one counts",
         "Documents shorter and longer than a window, strides, and a last window that just fits.",
+        texts.WINDOWS,
+        texts.SHORT.of("documents"),
+        texts.FITTING,
     ),
     _vectors(
         "data.order",
         Level.T0,
         "batches follow the defined shuffle and its unbiased draws",
         "Fisher–Yates from the top; a bound for which half of all draws must be rejected at the low end.",
+        COMPARED,
+        texts.REJECTED.of("rejection", "below-threshold"),
+        texts.LOWEST.of("threshold"),
+        texts.MOVED.of("shuffle", "partial"),
+        texts.NARROW.of("partial"),
     ),
     _golden(
         "data.split",
@@ -140,36 +181,46 @@ CHECKS: Final = (
         golden_stages,
         STAGES,
         ("trace.convention", "data.split"),
+        witnesses=(NUMBERS,),
     ),
     _vectors(
         "loss.weights",
         Level.T1,
         "the mean loss of given logits is exact",
         "Ties, dominated rows, long tails and many rows: which terms are summed, in which order, through log1p.",
+        ngrams.ROWS,
+        ngrams.TIED_MAXIMA.of("uniform", "ties"),
     ),
     _vectors(
         "loss.shift",
         Level.T1,
         "a constant added to all logits does not overflow",
         "Logits near 10⁴, whose exponentials do not exist.",
+        ngrams.LARGE,
     ),
     _vectors(
         "eval.batch",
         Level.T1,
         "evaluation weighs batches by their rows",
         "Seven windows in batches of three: the mean of batch means differs.",
+        texts.WINDOWS,
+        texts.NARROW,
     ),
     _vectors(
         "grad.golden",
         Level.T1,
         "gradients of a small model are exact",
         "Repeated ids, several rows, all five matrices: each bit depends on the order of accumulation.",
+        COMPARED,
+        ngrams.REPEATED,
     ),
     _vectors(
         "opt.step",
         Level.T2,
         "AdamW steps are exact",
         "Running products against pow over fifteen steps, a large decay, a large epsilon on small gradients.",
+        COMPARED,
+        ngrams.STEPS,
     ),
     Check(
         "trace.recount",
@@ -178,6 +229,7 @@ CHECKS: Final = (
         "Counts from CONFIG and SPLIT, RESULT from LOSS, PROOF from the other records, printed values from their bits.",
         judge_consistency,
         requires=("trace.format",),
+        witnesses=(consistency.TOKENS, consistency.PRINTED),
     ),
     Check(
         "run.learning",
@@ -187,6 +239,7 @@ CHECKS: Final = (
         "validation loss must fall, too, by more than 0.01 nats; on a foreign one it may be unlike training.",
         judge_learning,
         requires=("trace.format",),
+        witnesses=(consistency.UPDATES,),
     ),
     _golden(
         "run.golden",
@@ -205,6 +258,7 @@ CHECKS: Final = (
         "Digests and doubles of the BITS records, where the backend computes in the golden's arithmetic.",
         golden_bits,
         requires=("trace.convention", "data.split"),
+        witnesses=(RECORDS,),
     ),
     Check(
         "run.replay",
@@ -214,6 +268,7 @@ CHECKS: Final = (
         judge_replay,
         requires=("trace.format",),
         needs_replay=True,
+        witnesses=(LINES,),
     ),
     Check(
         "published.text",
@@ -222,6 +277,7 @@ CHECKS: Final = (
         "Byte for byte, in every arithmetic. Judged when the corpus given is the published one.",
         judge_published_text,
         requires=("trace.format",),
+        witnesses=(published.LINES,),
     ),
     Check(
         "published.bits",
@@ -231,6 +287,7 @@ CHECKS: Final = (
         "machine has one like it.",
         judge_published_bits,
         requires=("trace.format",),
+        witnesses=(published.STEPS,),
     ),
 )
 
