@@ -61,6 +61,46 @@ class TestExpectations:
         assert before.splitlines()[-1] == b"END|records=30|digest=" + digest
 
 
+class TestWitnesses:
+    """What the cases make a backend meet, counted by hand."""
+
+    @pytest.mark.parametrize(
+        ("check", "met"),
+        [
+            (
+                "tok.special",
+                {
+                    "spelled": {"names of tokens that stay text": 2},
+                    "spelled-merged": {"names of tokens that stay text": 2, "ids of merges": 3},
+                    "allowed": {
+                        "names of tokens that stay text": 1,
+                        "tokens that were asked for": 1,
+                        "ids of merges": 3,
+                    },
+                },
+            ),
+            (
+                "tok.stream",
+                {
+                    "characters": {"ids that end inside a character": 5},
+                    "cut-off": {"ids that end inside a character": 5, "unfinished characters at the end": 1},
+                },
+            ),
+        ],
+    )
+    def test_each_case_meets_what_it_is_about(self, check: str, met: dict[str, dict[str, int]]) -> None:
+        """Zeros and the number of compared values left out."""
+        found = vector_check(check)(evidence_of(golden_bytes(), question_of("golden"), edges_bytes()))
+        assert met == {
+            finding.case: {
+                each.witness.many: each.count
+                for each in finding.met
+                if each.count and each.witness.many != "compared values"
+            }
+            for finding in found
+        }
+
+
 class TestOlderBackends:
     """What was made for version 1.0.0."""
 

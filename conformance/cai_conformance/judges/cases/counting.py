@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_conformance.judges.cases import decoders, ngrams, sampling, texts
+from cai_conformance.judges.cases import decoders, ngrams, sampling, special_texts, texts
 from cai_conformance.judges.cases.answers import COMPARED, Counter, length_of
 from cai_conformance.judges.cases.decoders import TIED_CHOICES, tied_ids
 from cai_conformance.judges.evidence import Evidence
@@ -13,6 +13,7 @@ from cai_conformance.vectors import VectorCase
 
 COUNTERS: Final[dict[str, Counter]] = {
     **texts.COUNTERS,
+    **special_texts.COUNTERS,
     **ngrams.COUNTERS,
     **decoders.COUNTERS,
     **sampling.COUNTERS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_conformance.judges.cases import ngrams, texts
+from cai_conformance.judges.cases import ngrams, special_texts, texts
 from cai_conformance.judges.cases.answers import COMPARED, TIES
 from cai_conformance.judges.golden import NUMBERS, RECORDS, golden_bits, golden_records, golden_stages
 from cai_conformance.judges.grammar import READ, STATED, judge_conventions, judge_grammar
@@ -104,6 +104,9 @@ CHECKS: Final = (
         "special tokens are made only when asked for",
         "Text that spells a special token is text, and merges as text does: whoever wrote it must not be able to end a "
         "document. A caller who names the token gets its id, and no merge reaches over it.",
+        special_texts.SPELLED,
+        special_texts.ASKED.of("allowed"),
+        texts.MERGED_IDS.of("spelled-merged", "allowed"),
     ),
     _vectors(
         "tok.stream",
@@ -111,6 +114,8 @@ CHECKS: Final = (
         "text that is decoded id by id is the whole, in whole characters",
         "Ids end inside characters. What is given out for each id, joined, is the text; no piece ends inside a "
         "character. Of a character that never ends, one U+FFFD is left, or the end is refused.",
+        special_texts.INSIDE,
+        special_texts.CUT_OFF.of("cut-off"),
     ),
     _vectors(
         "num.elementary",
