@@ -19,6 +19,7 @@ COMMANDS = (
     ("run",),
     ("smoke",),
     ("probe",),
+    ("shrink",),
     ("serve",),
     ("faults", "list"),
     ("faults", "explain"),

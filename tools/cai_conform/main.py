@@ -23,6 +23,7 @@ from cai_conform.commands import (
     published,
     run,
     serve,
+    shrink,
     tokenizer,
     trace,
     vectors,
@@ -49,6 +50,7 @@ NETS = "Nets of the CAI NEURAL API"
 app.command("run", rich_help_panel=JUDGING)(run.run)
 app.command("smoke", rich_help_panel=JUDGING)(run.smoke)
 app.command("probe", rich_help_panel=JUDGING)(probe.probe)
+app.command("shrink", rich_help_panel=JUDGING)(shrink.shrink)
 app.command("serve", rich_help_panel=JUDGING)(serve.serve)
 app.command("list", rich_help_panel=JUDGING)(catalogue.list_checks)
 app.command("explain", rich_help_panel=JUDGING)(catalogue.explain)

@@ -3,7 +3,9 @@
 ::
 
     InputError
-    └── FolderUnreadable   a model folder, or its settings, cannot be read
+    ├── FolderUnreadable   a model folder, or its settings, cannot be read
+    ├── CallsUnreadable    a prompt, or the calls that feed it, cannot be read
+    └── BatchUnreadable    rows to train on cannot be read
 
     SelectionError
     └── NotDriven          the backend is none that is driven call by call
@@ -22,6 +24,24 @@ class FolderUnreadable(InputError):
 
     template = "the model folder {folder!r} cannot be read: {problem}"
     folder: str
+    problem: str
+
+
+@dataclass(eq=False)
+class CallsUnreadable(InputError):
+    """A prompt, or the calls that feed it, cannot be read."""
+
+    template = "the calls {text!r} cannot be made: {problem}"
+    text: str
+    problem: str
+
+
+@dataclass(eq=False)
+class BatchUnreadable(InputError):
+    """Rows to train on cannot be read."""
+
+    template = "the batch {text!r} cannot be trained on: {problem}"
+    text: str
     problem: str
 
 

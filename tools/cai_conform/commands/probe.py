@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,16 +14,29 @@ from cai_conform.subject import closing_backend, find_backend
 from cai_conform.terminal import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cai_conformance.backends import Backend
+    from cai_conformance.backends.protocol import TraceRequest
     from cai_conformance.measuring import Policy
+    from cai_conformance.probing.asked import Question
+    from cai_conformance.probing.judged import CheckedFolder
     from cai_conformance.probing.probe import Probe
     from cai_conformance.verdicts import Verdict
 
 SUITE = "llama.dense"
 """Whose given weights are probed where no folder is named."""
 
+DrivenSpec = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        "-b",
+        metavar="SPEC",
+        help="reference, torch, transformers, serve:COMMAND, module:attribute of an engine; fault:SLUG for the "
+        "reference with a seeded fault.",
+    ),
+]
 ModelFolder = Annotated[
     Path | None,
     typer.Option(
@@ -36,11 +50,36 @@ Required = Annotated[
     str | None,
     typer.Option("--require", metavar="LEVEL", help="A skip up to this level (I1…I3, T1) makes the exit code 1."),
 ]
+Prompt = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt", metavar="IDS", help="Ask about these ids alone, such as 3,0,1: beside the reference, and in calls."
+    ),
+]
+Start = Annotated[int, typer.Option("--start", metavar="N", help="The position of the first id of the prompt.")]
+CallsText = Annotated[
+    str | None,
+    typer.Option(
+        "--calls",
+        metavar="CALLS",
+        help="How the prompt is fed: 2,1 in two calls; -1 drops a token; clear, copy, other are slots.",
+    ),
+]
+BatchTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch", metavar="ROWS", help="Train a step on these rows, such as 0,3,1/0,2. Again for another step."
+    ),
+]
 
 
 def probe(
-    backend: options.BackendSpec = "reference",
+    backend: DrivenSpec = "reference",
     model: ModelFolder = None,
+    prompt: Prompt = None,
+    start: Start = 0,
+    calls: CallsText = None,
+    batch: BatchTexts = None,
     arithmetic: options.ArithmeticName = None,
     expression: options.Filter = None,
     require: Required = None,
@@ -54,19 +93,39 @@ def probe(
 ) -> None:
     """Hold an engine against itself: the same tokens in other calls, after rollbacks, in slots used before."""
     from cai_conformance.measuring import parse_policy
+    from cai_conformance.probing.asked import Question
 
-    level, chosen, rule = required_level(require), _selected(expression), parse_policy(policy)
-    subject = find_backend(backend, seconds=timeout, validate=validate)
+    question = Question.of(prompt, start, calls, batch or ())
+    level, chosen, rule = required_level(require), _selected(expression, question), parse_policy(policy)
+    subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
     with closing_backend(subject):
-        found = _probe_of(subject, model, arithmetic, rule)
-        verdicts = _judged(found, subject, chosen)
+        if question is None:
+            found = _probe_of(subject, model, arithmetic, rule)
+            verdicts = _judged(found, subject, chosen)
+        else:
+            with _folder_of(subject, model, arithmetic, rule) as folder:
+                found, verdicts = folder.probe, _answered(folder, question, subject, chosen)
         notes = _notes(found)
     report = make_report(subject.name, [], verdicts, required=level, notes=notes)
     show(report, output_format, color, quiet=quiet, verbose=verbose)
     raise typer.Exit(report.exit_code())
 
 
-def _selected(expression: str | None) -> Callable[[str], bool]:
+def find_driven(spec: str, arithmetic: str | None, *, seconds: float | None, validate: bool) -> Backend:
+    """Return the backend of a specification; `fault:SLUG` is the reference with a seeded fault.
+
+    Raises:
+        BackendError: there is no such backend, or it cannot be loaded.
+        UnknownFault: there is no such fault.
+    """
+    from cai_conformance.shrinking.driver import FAULT, wrong_backend
+
+    if spec.startswith(FAULT):
+        return wrong_backend(spec.removeprefix(FAULT), arithmetic)
+    return find_backend(spec, seconds=seconds, validate=validate)
+
+
+def _selected(expression: str | None, question: Question | None) -> Callable[[str], bool]:
     """Return which ids are judged.
 
     Raises:
@@ -77,7 +136,7 @@ def _selected(expression: str | None) -> Callable[[str], bool]:
     from cai_conformance.suites.errors import NothingSelected
 
     selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    if not any(map(selected, probe_ids())):
+    if not any(map(selected, probe_ids() if question is None else question.identifiers)):
         raise NothingSelected(expression or "")
     return selected
 
@@ -90,20 +149,36 @@ def _probe_of(subject: Backend, folder: Path | None, arithmetic: str | None, pol
         FolderUnreadable: the folder cannot be read.
         BackendError: the engine cannot be started.
     """
-    from cai_conformance.backends.reference import ReferenceBackend
-    from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.engines.reference_engine import ReferenceEngine
-    from cai_conformance.probing.errors import NotDriven
     from cai_conformance.probing.running import probe_of_folder
-    from cai_reference.arithmetic import named
+    from cai_conformance.shrinking.driver import driver_of
 
     if folder is None:
         return _given(subject, arithmetic, policy)
-    if isinstance(subject, EngineBackend):
-        return probe_of_folder(subject.engine, folder, policy)
-    if isinstance(subject, ReferenceBackend):
-        return probe_of_folder(ReferenceEngine(named(arithmetic or "strict/1")), folder, policy)
-    raise NotDriven(subject.name)
+    return probe_of_folder(driver_of(subject, arithmetic).engine, folder, policy)
+
+
+@contextmanager
+def _folder_of(
+    subject: Backend, folder: Path | None, arithmetic: str | None, policy: Policy
+) -> Iterator[CheckedFolder]:
+    """Put a folder, or one of a suite's given weights, into the engine for a while.
+
+    Raises:
+        NotDriven, FolderUnreadable, BackendError: as `_probe_of`.
+    """
+    from cai_conformance.engines.given_model import folder_of, model_folder
+    from cai_conformance.probing.judged import CheckedFolder
+
+    with nullcontext(folder) if folder is not None else folder_of(model_folder(_request(arithmetic))) as path:
+        yield CheckedFolder(_probe_of(subject, path, arithmetic, policy), path.absolute())
+
+
+def _request(arithmetic: str | None) -> TraceRequest:
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.questions import Options, question_for
+    from cai_conformance.suites import find_suite
+
+    return question_for(find_suite(SUITE), GoldenStore(locate()), Options(arithmetic, profile="edges")).request
 
 
 def _given(subject: Backend, arithmetic: str | None, policy: Policy) -> Probe:
@@ -130,6 +205,19 @@ def _judged(found: Probe, subject: Backend, selected: Callable[[str], bool]) -> 
     verdicts: list[Verdict] = []
     with progress(f"probing {subject.name}", sum(map(selected, probe_ids()))) as advance:
         for verdict in probed_verdicts(found, selected):
+            verdicts.append(verdict)
+            advance(verdict.check)
+    return tuple(verdicts)
+
+
+def _answered(
+    folder: CheckedFolder, question: Question, subject: Backend, selected: Callable[[str], bool]
+) -> tuple[Verdict, ...]:
+    from cai_conformance.probing.asked import asked_verdicts
+
+    verdicts: list[Verdict] = []
+    with progress(f"asking {subject.name}", sum(map(selected, question.identifiers))) as advance:
+        for verdict in asked_verdicts(folder, question, selected):
             verdicts.append(verdict)
             advance(verdict.check)
     return tuple(verdicts)

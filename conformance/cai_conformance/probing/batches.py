@@ -1,0 +1,244 @@
+"""The checks of training on batches that somebody asks about: loss, gradients and steps beside the reference's.
+
+Rows are held against the reference of the same model folder, tensor by tensor. What rounding may do is not measured
+here: as many units count as the order of rows may ever move a tensor by.
+
+In text, a row is ids, rows are joined by slashes, and each batch is one step: `0,3,1/0,2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from cai_conformance.backends.decoder.given import Tensors
+from cai_conformance.engines.errors import AnswerOutOfShape
+from cai_conformance.engines.features import training
+from cai_conformance.engines.model_files import FolderModel
+from cai_conformance.engines.reference_training import ReferenceTraining, loss_and_gradients
+from cai_conformance.engines.tensor_names import file_names, native_tensors
+from cai_conformance.engines.training import TrainingBatch, TrainingEngine, TrainingSettings
+from cai_conformance.judges.engines.comparing import EXACT_ARITHMETIC
+from cai_conformance.judges.engines.driving import UNTRAINED
+from cai_conformance.judges.engines.training import TrainingComparison
+from cai_conformance.judges.engines.training_batches import most_units
+from cai_conformance.measuring.policy import FACTOR, PolicyKind
+from cai_conformance.measuring.training_parts import (
+    FIRST_MOMENT,
+    GRADIENT,
+    LOSS,
+    SECOND_MOMENT,
+    WEIGHTS,
+    TrainingPart,
+)
+from cai_conformance.measuring.training_probe import BETA_1, BETA_2, DECAY, EPSILON, RATE, TrainingProbe
+from cai_conformance.probing.calls import read_ids
+from cai_conformance.probing.errors import BatchUnreadable, CallsUnreadable
+from cai_conformance.probing.judged import CheckedFolder, Judged, judged_safely
+from cai_conformance.verdicts import Level, Outcome
+from cai_reference.arithmetic import STRICT, Array
+from cai_reference.models.decoder import Decoder
+from cai_reference.models.registry import decayed_names
+from cai_reference.models.stack import DecoderStack
+from cai_reference.text.story_batches import StoryBatch
+
+CLIP_DIGITS: Final = 3
+"""How many digits the limit of the gradient norm has, which is half the norm of the first batch."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Rows of ids, batch by batch; each is one step.
+
+    Raises:
+        BatchUnreadable: there is no batch, a batch has no rows, or a row has fewer than two ids.
+    """
+
+    steps: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.steps or not all(self.steps):
+            raise BatchUnreadable(" ".join(self.texts), "there are no rows")
+        if min(len(row) for rows in self.steps for row in rows) < 2:
+            raise BatchUnreadable(" ".join(self.texts), "a row has fewer than two ids, so that nothing is predicted")
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Batches:
+        """Read batches, one a text.
+
+        Raises:
+            BatchUnreadable: one cannot be read.
+        """
+        try:
+            steps = tuple(tuple(read_ids(row, "a row") for row in text.split("/")) for text in texts)
+        except CallsUnreadable as error:
+            raise BatchUnreadable(error.text, error.problem) from None
+        return cls(steps)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The batches as `of` reads them."""
+        return tuple("/".join(",".join(map(str, row)) for row in rows) for rows in self.steps)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All ids, in order."""
+        return tuple(token for rows in self.steps for row in rows for token in row)
+
+    def with_ids(self, ids: Sequence[int]) -> Batches:
+        """Return rows of the same lengths with other ids."""
+        steps: list[tuple[tuple[int, ...], ...]] = []
+        place = 0
+        for rows in self.steps:
+            changed: list[tuple[int, ...]] = []
+            for row in rows:
+                changed.append(tuple(ids[place : place + len(row)]))
+                place += len(row)
+            steps.append(tuple(changed))
+        return Batches(tuple(steps))
+
+    def stories(self) -> tuple[StoryBatch, ...]:
+        """Return the batches as the judges of training know them."""
+        return tuple(StoryBatch(rows, max(map(len, rows)) - 1) for rows in self.steps)
+
+
+@dataclass(frozen=True)
+class BatchCheck:
+    """A check of training: the parts that it looks at in the first step, and those in later ones."""
+
+    name: str
+    level: Level
+    first: frozenset[str]
+    later: frozenset[str]
+
+    @property
+    def identifier(self) -> str:
+        """Its name, for there are no cases."""
+        return self.name
+
+
+OWN: Final = frozenset({FIRST_MOMENT, SECOND_MOMENT, WEIGHTS})
+
+BATCH_CHECKS: Final = (
+    BatchCheck("loss.given", Level.T1, frozenset({LOSS}), frozenset()),
+    BatchCheck("grad.given", Level.T1, frozenset({GRADIENT}), frozenset()),
+    BatchCheck("opt.given", Level.T2, OWN, OWN | {LOSS, GRADIENT}),
+)
+"""In the order of judging."""
+
+
+def judge_batches(check: BatchCheck, batches: Batches, folder: CheckedFolder) -> Judged:
+    """Take a step on each batch, and compare its parts with the reference's.
+
+    Raises:
+        FolderUnreadable: the reference cannot read the folder.
+    """
+    return judged_safely(lambda: _judged(check, batches, folder))
+
+
+def heads_of(model: DecoderStack) -> int:
+    """Return how many tokens a model predicts at once."""
+    return model.configuration.futures if isinstance(model, Decoder) else 1
+
+
+def _judged(check: BatchCheck, batches: Batches, folder: CheckedFolder) -> Judged:
+    probe = folder.probe
+    engine = training(probe.engine)
+    if engine is None:
+        return Judged.skipped(UNTRAINED)
+    # The reference's model is trained, so it is read anew; a copy of the view forgets what was read before.
+    held = replace(folder).reference
+    asked = _asked(held.model, batches)
+    right = _right(held, asked)
+    found = _found(folder, engine, held, asked)
+    precision = probe.description.precision.coarsest
+    comparison = TrainingComparison(right, found, asked, *_allowed(folder, len(right), precision), precision)
+    for step in range(1, len(batches.steps) + 1):
+        difference = comparison.first_difference(step, check.first if step == 1 else check.later)
+        if difference is not None:
+            return Judged(Outcome.FAIL, difference[1], (difference[0],))
+    steps = "1 step" if len(batches.steps) == 1 else f"{len(batches.steps)} steps"
+    return Judged(Outcome.PASS, f"{steps} as the reference's")
+
+
+def _asked(model: DecoderStack, batches: Batches) -> TrainingProbe:
+    """Return the batches with settings in which every term counts, and clipping as well."""
+    heads, stories = heads_of(model), batches.stories()
+    first = TrainingBatch.of(stories[0], heads)
+    _, gradients = loss_and_gradients(model, first.inputs, first.targets, STRICT)
+    norm = float(np.sqrt(sum(float(np.sum(value * value)) for value in gradients.values())))
+    # A gradient that is nothing has no norm to be clipped at.
+    clip = float(f"{norm / 2.0:.{CLIP_DIGITS}g}") or None
+    settings = TrainingSettings(RATE, BETA_1, BETA_2, EPSILON, DECAY, clip, decayed_names(model.parameters))
+    return TrainingProbe(stories, settings, heads)
+
+
+def _right(held: FolderModel, asked: TrainingProbe) -> tuple[TrainingPart, ...]:
+    trained = ReferenceTraining(held.model, asked.settings, STRICT)
+    parts: list[TrainingPart] = []
+    for step in range(len(asked.batches)):
+        batch = asked.batch(step)
+        found = trained.step(batch.inputs, batch.targets)
+        tensors = (found.gradients, found.first_moments, found.second_moments, found.weights)
+        parts += _parts(step + 1, found.loss, *tensors)
+    return tuple(parts)
+
+
+def _found(
+    folder: CheckedFolder, engine: TrainingEngine, held: FolderModel, asked: TrainingProbe
+) -> tuple[TrainingPart, ...]:
+    names = file_names(held.layout, asked.settings.decayed)
+    shapes = {each.name: each.shape for each in held.model.parameters}
+    name = folder.probe.description.name
+    folder.probe.engine.load(folder.path)
+    parts: list[TrainingPart] = []
+    try:
+        engine.start_training(replace(asked.settings, decayed=names))
+        for step in range(len(asked.batches)):
+            batch = asked.batch(step)
+            gradients = engine.gradients(batch).gradients
+            loss = engine.train_step(batch)
+            state = engine.training_state()
+            tensors = (gradients, state.first_moments, state.second_moments, state.weights)
+            parts += _parts(step + 1, loss, *(_checked(name, held, shapes, each) for each in tensors))
+    finally:
+        # What was trained is no longer what was loaded.
+        folder.probe.engine.load(folder.path)
+    return tuple(parts)
+
+
+def _checked(
+    engine: str, held: FolderModel, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Array]
+) -> Tensors:
+    try:
+        found = native_tensors(held.layout, tensors)
+    except KeyError as error:
+        raise AnswerOutOfShape(engine, f"a tensor {error}", "those of the model's file") from None
+    for wanted, shape in shapes.items():
+        if wanted not in found or found[wanted].shape != shape:
+            got = "nothing" if wanted not in found else f"shape {list(found[wanted].shape)}"
+            raise AnswerOutOfShape(engine, got, f"the tensor {wanted} of shape {list(shape)}")
+    return {wanted: found[wanted] for wanted in shapes}
+
+
+def _parts(
+    step: int, loss: float, gradients: Tensors, first: Tensors, second: Tensors, weights: Tensors
+) -> tuple[TrainingPart, ...]:
+    kinds = ((GRADIENT, gradients), (FIRST_MOMENT, first), (SECOND_MOMENT, second), (WEIGHTS, weights))
+    return (
+        TrainingPart(step, LOSS, {LOSS: np.array([loss])}),
+        *(TrainingPart(step, kind, values) for kind, values in kinds),
+    )
+
+
+def _allowed(folder: CheckedFolder, count: int, precision: str) -> tuple[tuple[float, ...], float]:
+    """Return floors and their factor; no floors where bits are compared."""
+    policy = folder.probe.policy
+    exact = policy.is_exact(bitwise=folder.probe.description.arithmetic == EXACT_ARITHMETIC)
+    if exact and not folder.clearly:
+        return (), 0.0
+    units = 0.0 if exact else policy.ulps if policy.kind is PolicyKind.ULP else FACTOR * most_units(precision)
+    return (1.0,) * count, folder.allowed(units)

@@ -1,0 +1,129 @@
+"""What is told about a smallest case: its sizes beside those of the first one, and the command that replays it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from cai_conformance.probing.batches import Batches
+from cai_conformance.probing.calls import Calls
+from cai_conformance.shrinking.cases import Case
+from cai_conformance.shrinking.minimising import Smallest
+from cai_conformance.shrinking.small_models import SmallModel
+from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, LatentSpec, MixerSpec
+
+MANY_IDS: Final = 12
+"""Longer prompts, and more rows, are counted and not spelt."""
+
+
+def facts_of(case: Case) -> dict[str, str]:
+    """Return the sizes of a case by their names, as words."""
+    return {**_of_model(case.model), **_of_question(case)}
+
+
+def remaining(case: Case) -> str:
+    """Return what is left in one line: `1 layer, 1 head of 4 channels, vocabulary 4, prompt 0 0 1`."""
+    model, sizes = case.model, case.model.configuration
+    parts = [
+        _counted(model.layers, "layer"),
+        f"{_counted(sizes.heads, 'head')} of {model.head_width} channels",
+        f"vocabulary {sizes.vocabulary}",
+    ]
+    if model.window is not None:
+        parts.append(f"window {model.window}")
+    if isinstance(case.asked, Calls):
+        parts.append(f"prompt {' '.join(map(str, case.asked.prompt))}")
+        parts += [f"from position {case.asked.start}"] if case.asked.start else []
+    elif isinstance(case.asked, Batches):
+        parts.append(_counted(len(case.asked.steps), "step"))
+    return ", ".join(parts)
+
+
+def replay_arguments(found: Smallest, backend: str, folder: str, more: Sequence[str] = ()) -> list[str]:
+    """Return the arguments of the command that asks about the case again.
+
+    Args:
+        found: the case.
+        backend: its specification.
+        folder: where its model was written.
+        more: further options.
+    """
+    check, asked = found.check, found.last.asked
+    # The calls say which case of a check is meant, and brackets would have to be quoted.
+    name = check.identifier if asked is None else check.identifier.partition("[")[0]
+    arguments = ["probe", "--backend", backend, "--model", folder, "-k", name]
+    if isinstance(asked, Calls):
+        arguments += ["--prompt", ",".join(map(str, asked.prompt))]
+        arguments += ["--start", str(asked.start)] if asked.start else []
+        arguments += ["--calls", asked.text]
+    elif isinstance(asked, Batches):
+        for text in asked.texts:
+            arguments += ["--batch", text]
+    return [*arguments, *more]
+
+
+def replay_command(found: Smallest, backend: str, folder: str, more: Sequence[str] = ()) -> str:
+    """Return the command line of `replay_arguments`, quoted for a shell."""
+    return shlex.join(["cai-conform", *replay_arguments(found, backend, folder, more)])
+
+
+def _of_model(model: SmallModel) -> dict[str, str]:
+    sizes = model.configuration
+    facts = {
+        "layers": str(model.layers),
+        "heads": f"{sizes.heads} of {model.head_width} channels",
+        "width": str(sizes.width),
+        "feed-forward": str(sizes.feed_forward),
+        "vocabulary": str(sizes.vocabulary),
+    }
+    if isinstance(sizes, DecoderConfiguration):
+        facts["mixers"] = ", ".join(map(_mixer, sizes.mixers))
+        facts["wiring"] = sizes.wiring.value
+        facts["groups"] = "none" if sizes.channels_per_group is None else f"{sizes.channels_per_group} channels or more"
+        facts["futures"] = str(sizes.futures)
+    else:
+        facts["key heads"] = str(sizes.groups)
+        facts["window"] = "none" if sizes.window is None else str(sizes.window)
+    facts["weights"] = "the suite's" if model.seed is None else f"drawn, seed {model.seed}"
+    return facts
+
+
+def _of_question(case: Case) -> dict[str, str]:
+    asked = case.asked
+    if isinstance(asked, Calls):
+        return {
+            "prompt": _ids(asked.prompt),
+            "calls": _calls(asked),
+            "start": str(asked.start),
+        }
+    if isinstance(asked, Batches):
+        rows = sum(map(len, asked.steps))
+        return {
+            "steps": str(len(asked.steps)),
+            "rows": f"{rows} of {len(asked.ids)} ids" if len(asked.ids) > MANY_IDS else " ".join(asked.texts),
+        }
+    return {}
+
+
+def _ids(ids: tuple[int, ...]) -> str:
+    return f"{len(ids)} ids" if len(ids) > MANY_IDS else " ".join(map(str, ids))
+
+
+def _calls(calls: Calls) -> str:
+    """Return the calls, many equal ones as `24 of 1`."""
+    words = ((word, len(list(run))) for word, run in groupby(calls.text.split(",")))
+    return ", ".join(f"{count} of {word}" if count > 2 else ", ".join([word] * count) for word, count in words)
+
+
+def _mixer(mixer: MixerSpec) -> str:
+    if isinstance(mixer, AttentionSpec):
+        return "attention" if mixer.window is None else f"attention with window {mixer.window}"
+    if isinstance(mixer, LatentSpec):
+        return f"latent attention {mixer.latent} + {mixer.rope}"
+    return "diagonal ssm"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,226 @@
+"""`cai-conform shrink`: from a check that fails to the smallest model and prompt on which it still fails."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cai_conform import options
+from cai_conform.commands.probe import DrivenSpec, find_driven
+from cai_conform.subject import closing_backend
+from cai_conform.terminal import output, progress, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+
+    from cai_conformance.engines.given_model import GivenModel
+    from cai_conformance.shrinking.looking import Look
+    from cai_conformance.shrinking.minimising import Smallest
+
+CELLS = 30
+"""How wide the two columns of sizes are."""
+
+
+class ShrinkFormat(StrEnum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Target = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Where the smallest case is written; below shrunk/ if left out."
+    ),
+]
+Trials = Annotated[int, typer.Option("--trials", min=1, metavar="N", help="How many cases are tried at most.")]
+Printed = Annotated[
+    ShrinkFormat | None,
+    typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out."),
+]
+
+
+def shrink(
+    suite: options.SuiteName,
+    backend: DrivenSpec = "reference",
+    arithmetic: options.ArithmeticName = None,
+    expression: options.Filter = None,
+    target: Target = None,
+    trials: Trials = 600,
+    policy: options.PolicyName = "auto",
+    timeout: options.Timeout = None,
+    validate: options.Validate = False,
+    output_format: Printed = None,
+    color: options.Color = options.ColorChoice.AUTO,
+) -> None:
+    """Make a failure small: fewer layers, heads, channels, ids, tokens and steps, as long as the same check fails.
+
+    The first check that fails on the suite's given weights is taken; -k chooses.
+    Prints what is left, and the command that replays it.
+    """
+    from cai_conformance.measuring import parse_policy
+    from cai_conformance.shrinking.driver import driver_of
+    from cai_conformance.shrinking.looking import look
+    from cai_conformance.shrinking.minimising import smallest
+    from cai_conformance.shrinking.small_models import SmallModel
+    from cai_conformance.shrinking.telling import replay_command
+    from cai_conformance.shrinking.trying import trials_on
+    from cai_conformance.shrinking.writing import check_free, write_case
+
+    name, given = _given(suite)
+    selected, rule = _selected(name, expression), parse_policy(policy)
+    if target is not None:
+        check_free(target)
+    subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
+    console = output(color)
+    printed = output_format or (ShrinkFormat.TABLE if console.is_terminal else ShrinkFormat.JSON)
+    with closing_backend(subject), trials_on(driver_of(subject, arithmetic), given, rule) as tried:
+        with _working(f"looking at {subject.name}"):
+            seen = look(tried, SmallModel.of(given), name, selected)
+        if seen.found is None:
+            raise typer.Exit(_nothing(seen, name, backend, printed))
+        with progress(f"shrinking {seen.found.check.identifier}", trials) as advance:
+            found = smallest(seen.found, name, tried, trials, advance)
+    folder = target or Path("shrunk") / f"{name}-{found.check.identifier.replace('[', '-').rstrip(']')}"
+    command = replay_command(found, backend, str(folder), _further(arithmetic, policy, timeout))
+    write_case(found, given, folder, backend, command)
+    if printed is ShrinkFormat.JSON:
+        print(json.dumps(_as_object(found, backend, folder, command), ensure_ascii=False))
+    else:
+        _print(found, backend, folder, command, console)
+    if found.only_own:
+        say(
+            f"cai-conform: {backend} loads no other model than the suite's, so only the prompt was shrunk: "
+            f"{found.only_own}"
+        )
+    raise typer.Exit(2 if found.only_own else 1)
+
+
+def _given(suite: str) -> tuple[str, GivenModel]:
+    """Return the full id of a suite, and the model that it gives.
+
+    Raises:
+        UnknownSuite, AmbiguousSuite: it names no suite, or several.
+        NoModelGiven: the suite gives no model.
+        GoldenError: the suite's own files are missing or damaged.
+    """
+    from cai_conformance.engines.given_model import GivenModel
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.questions import Options, question_for
+    from cai_conformance.shrinking.errors import NoModelGiven
+    from cai_conformance.suites import find_suite
+
+    found = find_suite(suite)
+    request = question_for(found, GoldenStore(locate()), Options("strict", profile="edges")).request
+    given = GivenModel.of(request)
+    if given is None:
+        raise NoModelGiven(found.identifier)
+    return found.identifier, given
+
+
+def _selected(suite: str, expression: str | None) -> Callable[[str], bool]:
+    """Return which ids are looked at.
+
+    Raises:
+        InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
+    """
+    from cai_conformance.selection import compile_expression
+    from cai_conformance.shrinking.looking import identifiers_of
+    from cai_conformance.suites.errors import NothingSelected
+
+    selected = compile_expression(expression) if expression is not None else (lambda _: True)
+    if not any(map(selected, identifiers_of(suite))):
+        raise NothingSelected(expression or "")
+    return selected
+
+
+def _further(arithmetic: str | None, policy: str, timeout: float | None) -> list[str]:
+    """Return the options that a replay needs as well."""
+    given = (("--arithmetic", arithmetic), ("--timeout", None if timeout is None else f"{timeout:g}"))
+    further = [word for name, value in given if value is not None for word in (name, value)]
+    return further if policy == "auto" else [*further, "--policy", policy]
+
+
+def _nothing(seen: Look, suite: str, backend: str, printed: ShrinkFormat) -> int:
+    """Say that nothing fails, or that nothing could be judged; return the exit code."""
+    if printed is ShrinkFormat.JSON:
+        document = {"type": "shrunk", "suite": suite, "backend": backend, "check": None, "passed": seen.passed}
+        print(json.dumps(document, ensure_ascii=False))
+    if seen.passed:
+        say(f"cai-conform: nothing fails on {suite}: {seen.passed} checks passed, so there is nothing to shrink")
+        return 0
+    reason = f": {seen.reasons[0]}" if seen.reasons else ""
+    say(f"cai-conform: nothing was judged{reason}")
+    return 2
+
+
+def _as_object(found: Smallest, backend: str, folder: Path, command: str) -> dict[str, object]:
+    from cai_conformance.shrinking.telling import facts_of, remaining
+
+    return {
+        "type": "shrunk",
+        "suite": found.suite,
+        "backend": backend,
+        "check": found.check.identifier,
+        "first": facts_of(found.first),
+        "last": facts_of(found.last),
+        "remaining": remaining(found.last),
+        "trials": found.trials,
+        "finished": found.finished,
+        "outcome": found.last_judged.outcome.value,
+        "message": found.last_judged.message,
+        "notes": list(found.notes),
+        "folder": str(folder),
+        "command": command,
+    }
+
+
+def _print(found: Smallest, backend: str, folder: Path, command: str, console: Console) -> None:
+    """Print what was and what is left, at most as wide as the terminal; the command stays on one line."""
+    from itertools import zip_longest
+
+    from cai_conformance.reports.screen import fold, padded, printable
+    from cai_conformance.shrinking.telling import facts_of, remaining
+
+    def show(text: str, style: str = "") -> None:
+        console.print(text, style=style, soft_wrap=True, markup=False)
+
+    width = min(max(console.width, 60), 100)
+    first, last = facts_of(found.first), facts_of(found.last)
+    names = max(map(len, first))
+    show(f"{found.suite}::{found.check.identifier} fails on {printable(backend)}", "bold")
+    show("")
+    show(f"  {padded('', names)}  {padded('at first', CELLS)}  shrunk", "dim")
+    for name in first:
+        before, after = fold(first[name], CELLS), fold(last[name], CELLS)
+        style = "dim" if first[name] == last[name] else ""
+        for place, (one, other) in enumerate(zip_longest(before, after, fillvalue="")):
+            line = f"  {padded('' if place else name, names)}  {padded(one, CELLS)}  {other}"
+            show(line.rstrip(), style)
+    show("")
+    ending = "nothing smaller fails" if found.finished else "smaller ones may fail, too"
+    texts = [f"left: {remaining(found.last)}", f"tried: {found.trials} cases; {ending}"]
+    texts += [f"note: {printable(note)}" for note in found.notes]
+    texts += [f"{found.last_judged.outcome.value}: {printable(found.last_judged.message)}", f"written: {folder}"]
+    for text in texts:
+        head, *rest = fold(text, width - 2)
+        show(head)
+        for line in rest:
+            show(f"  {line}")
+    show("replay:")
+    show(command, "bold")
+
+
+@contextmanager
+def _working(text: str) -> Iterator[None]:
+    """Show a sign of life for a while."""
+    with progress(text):
+        yield
