@@ -149,7 +149,7 @@ class _Page:
         message = self._clean(words.sentence(self.report, verdict))
         passed = verdict.outcome is Outcome.PASS
         if passed and self.verbose > 0 and verdict.met:
-            message += self._clean(f" (met {words.met(verdict)})")
+            message += " " + self._clean(f"(met {words.met(verdict)})")
         below: list[str] = []
         if self._expanded(verdict) or (passed and self.verbose <= 0):
             message = clip(message, columns.message)

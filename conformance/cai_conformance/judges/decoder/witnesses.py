@@ -33,7 +33,8 @@ LENGTHS: Final = Witness("length of acceptance in whole blocks", "lengths of acc
 )
 OFFSETS: Final = Witness("offset of a stop", "offsets of a stop").of("stops")
 SMALL_BUDGETS: Final = Witness("small budget", "small budgets", len(BUDGETS), ("stops",))
-LEFT: Final = Witness("row that left a ring", "rows that left a ring", 1, ("window",), "if a layer has a window")
+LEFT: Final = Witness("row that left a ring", "rows that left a ring").of("window")
+WINDOWLESS: Final = "no layer has a window to leave"
 
 Seen: TypeAlias = tuple[list[str], str, list[Met]]
 """The problems, or, without any, what was met, in words and in numbers."""
@@ -58,6 +59,9 @@ def judge_witnesses(evidence: Evidence) -> tuple[Finding, ...]:
     }
     findings: list[Finding] = []
     for case, look in judged.items():
+        if case == "window" and not trace.size("window"):
+            findings.append(Finding.skipped(WINDOWLESS, case))
+            continue
         problems, text, met = look(trace)
         findings.append(Finding.failed(problems[0], case=case) if problems else Finding.passed(text, case, met))
     return tuple(findings)
@@ -128,8 +132,6 @@ def _wrong_offsets(trace: DecodeTrace, block: int) -> Iterator[str]:
 
 def _window(trace: DecodeTrace) -> Seen:
     window, slack = trace.size("window"), trace.size("slack")
-    if not window:
-        return [], "no layer has a window to leave", [LEFT.met(0, needed=False)]
     longest = max((int(prefix) for (prefix,) in trace.trace.rows("CACHE", "prefix")), default=0)
     if longest <= window + slack:
         return [f"CACHE: the longest prefix, {longest}, never left a ring of {window} + {slack} rows"], "", []

@@ -42,7 +42,7 @@ from cai_reference.arithmetic import ulp_distance
 TENSORS: Final = Witness("tensor", "tensors")
 REPEATED: Final = Witness("repeated id", "repeated ids")
 PADDED: Final = Witness("padded place", "padded places")
-CLIPPED: Final = Witness("clipped step", "clipped steps")
+CLIPPED: Final = Witness("clipped step", "clipped steps").of("1")
 LOSS_WITNESSES: Final = (TENSORS, PADDED)
 GRADIENT_WITNESSES: Final = (TENSORS, REPEATED, PADDED)
 
