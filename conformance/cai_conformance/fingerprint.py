@@ -14,6 +14,9 @@ from threadpoolctl import threadpool_info
 from cai_conformance.backends.protocol import PROTOCOL_VERSION
 from cai_conformance.errors import GoldenError
 from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.portability.errors import TableDamaged
+from cai_conformance.portability.summary import overview
+from cai_conformance.portability.table import shipped
 from cai_conformance.suites import SUITES
 from cai_conformance.trace.records import GRAMMAR
 from cai_reference import __version__
@@ -63,7 +66,9 @@ def fingerprint() -> Fingerprint:
         values["libm/1"] = f"{library.library}: other bits than published for {', '.join(library.differing)}"
     golden, agrees = _goldens()
     values["goldens"] = golden
-    return Fingerprint(values, sound=not faults and agrees)
+    portable, readable = _portability()
+    values |= portable
+    return Fingerprint(values, sound=not faults and agrees and readable)
 
 
 def _installed(name: str) -> str:
@@ -85,6 +90,19 @@ def _simd() -> str:
     """Return the instruction sets that NumPy dispatches to here."""
     found = np.show_config(mode="dicts")["SIMD Extensions"]
     return ", ".join([*found.get("baseline", []), *found.get("found", [])])
+
+
+def _portability() -> tuple[Mapping[str, str], bool]:
+    """Return what is known of other settings, and whether it could be read; a table of other goldens can."""
+    try:
+        store = GoldenStore(locate())
+        table = shipped(store)
+        return (dict(overview(table, store)) if table is not None else {"portability": "no table"}), True
+    except TableDamaged as error:
+        return {"portability": str(error)}, False
+    except GoldenError:
+        # What is wrong with the goldens themselves is told already.
+        return {}, False
 
 
 def _goldens() -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from cai_conformance import fingerprint as module
 from cai_conformance.fingerprint import fingerprint
 from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.portability.table import write
 from cai_conformance.suites import SUITES
 from cai_reference.arithmetic import CLibrarySelfTest, SelfTestResult
+from support_portability import table_of
 
 GOOD = (SelfTestResult("exp", 3, ()), SelfTestResult("sum", 4, ()))
 BAD = (SelfTestResult("exp", 3, ("exp(0) is 2",)), SelfTestResult("sum", 4, ()))
@@ -36,7 +39,8 @@ def test_it_names_versions_libraries_and_settings(monkeypatch: pytest.MonkeyPatc
     ]
     assert "Prescott" == values["OPENBLAS_CORETYPE"]
     assert "OMP_NUM_THREADS" not in values
-    assert ["strict/1", "libm/1", "goldens"] == list(values)[-3:]
+    names = list(values)
+    assert ["strict/1", "libm/1", "goldens", "portability"] == names[names.index("strict/1") :][:4]
     assert "7 vectors pass" == values["strict/1"]
     assert "glibc 9 on Test: the published bits" == values["libm/1"]
 
@@ -116,3 +120,44 @@ class TestGoldens:
         found = fingerprint()
         assert not found.sound
         assert found.values["goldens"].startswith(f"No golden folder at {tmp_path}")
+
+
+class TestPortability:
+    """What follows the goldens: how far they move under other settings."""
+
+    @pytest.fixture
+    def copied(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GoldenStore:
+        """The goldens of this repository, copied without their table."""
+        folder = shutil.copytree(locate(), tmp_path / "golden")
+        (folder / "portability.json").unlink(missing_ok=True)
+        monkeypatch.setenv("CAI_CONFORM_GOLDEN", str(folder))
+        return GoldenStore(folder)
+
+    def test_no_table_is_no_fault(self, copied: GoldenStore) -> None:
+        """But it is told."""
+        found = fingerprint()
+        assert (True, "no table") == (found.sound, found.values["portability"])
+
+    def test_the_table_is_told_by_arithmetic(self, copied: GoldenStore) -> None:
+        """The counts of its classes."""
+        (copied.root / "portability.json").write_bytes(write(table_of(copied, "course.ngram")))
+        found = fingerprint()
+        assert (True, "3 invariant") == (found.sound, found.values["portable strict/1"])
+        assert found.values["portability"].startswith("1 suite, 2 settings, NumPy 2.9.0; not recorded: ")
+        assert found.values["portable fast"].startswith("1 invariant, 2 within 3 ULP, 1 token-stable; most: ")
+
+    def test_a_table_of_other_goldens_is_told_and_no_fault(self, copied: GoldenStore) -> None:
+        """The goldens are right; it only says nothing of them."""
+        (copied.root / "portability.json").write_bytes(write(table_of(copied, "course.ngram", golden="0" * 64)))
+        found = fingerprint()
+        assert found.sound
+        assert "; OTHER GOLDENS than now: course.ngram; " in found.values["portability"]
+
+    def test_a_damaged_table_is_unsound(self, copied: GoldenStore) -> None:
+        """The sentence of the error is the value."""
+        (copied.root / "portability.json").write_bytes(b"?")
+        found = fingerprint()
+        assert not found.sound
+        assert found.values["portability"].startswith(
+            f"The portability table {copied.root}/portability.json is damaged"
+        )

@@ -12,6 +12,7 @@ from cai_conformance.goldens.errors import NameUnusable
 
 MANIFEST: Final = "manifest.json"
 LEDGER: Final = "ledger.jsonl"
+PORTABILITY: Final = "portability.json"
 README: Final = "README.md"
 TRACE: Final = "trace.txt"
 
@@ -24,7 +25,7 @@ def check_suite(name: str) -> str:
     Raises:
         NameUnusable: it is not made of `[a-z0-9_.-]`, starts or ends with a dot, or is a fixed name of the store.
     """
-    if _USABLE.fullmatch(name) is None or name in (MANIFEST, LEDGER, README.lower()):
+    if _USABLE.fullmatch(name) is None or name in (MANIFEST, LEDGER, PORTABILITY, README.lower()):
         raise NameUnusable("suite", name)
     return name
 

@@ -57,7 +57,8 @@ def examine(view: View, manifest: Mapping[str, SuiteEntry], entries: Iterable[Le
     for suite, entry in manifest.items():
         found[suite] += disagreements(view, entry)
     listed = {f"{suite}/{file.name}" for suite, entry in manifest.items() for file in entry.files}
-    for path in sorted(view.files() - listed - {names.MANIFEST, names.LEDGER, names.README}):
+    fixed = {names.MANIFEST, names.LEDGER, names.PORTABILITY, names.README}
+    for path in sorted(view.files() - listed - fixed):
         owner = path.partition("/")[0]
         found.setdefault(owner, []).append(Finding(State.UNLISTED, path, "the manifest does not list it"))
     for suite, problems in ledger.contradictions(entries, manifest).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,13 @@ from cai_conform.terminal import progress, say
 
 app = typer.Typer(help="Frozen traces: their state, what would change, and accepting a change.", no_args_is_help=True)
 
+Pythons = Annotated[
+    list[str] | None,
+    typer.Option("--python", metavar="PROGRAM", help="Another interpreter, with another NumPy; may be repeated."),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the table goes, such as portability.json.")
+]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why the golden changes; it goes into the ledger.")]
 
 
@@ -95,10 +103,39 @@ def settings(suites: options.Suites = None, jobs: options.Jobs = None) -> None:
 
     chosen = find_suites(suites or [])
     results = []
-    with progress("recording under other settings", len(chosen) * len(settings_table())) as advance:
+    with progress("recording under other settings", len(chosen) * (len(settings_table()) + 1)) as advance:
         for result in check_portability(chosen, GoldenStore(locate()), jobs or os.cpu_count() or 1):
             advance(result.setting)
             results.append(result)
     for result in results:
-        print(f"{result.suite}: {result.setting}: {'same bytes' if result.same else 'OTHER BYTES'}")
+        print(f"{result.suite}: {result.setting}: {result.found}")
     raise typer.Exit(0 if all(result.same for result in results) else 1)
+
+
+@app.command()
+def portability(
+    suites: options.Suites = None,
+    pythons: Pythons = None,
+    output: Output = None,
+    jobs: options.Jobs = None,
+) -> None:
+    """Record the suites in every arithmetic under every setting, and class each record: the portability table.
+
+    Suites that a file already has are replaced, the others stay. Exit code 1 if a record moves in strict arithmetic.
+    """
+    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.portability import record_tables, table
+    from cai_conformance.portability.summary import suite_lines
+    from cai_conformance.suites import find_suites
+
+    chosen, portable = find_suites(suites or []), True
+    known = table.of_file(output) if output is not None and suites else None
+    with progress("recording under every setting") as advance:
+        for one in record_tables(chosen, GoldenStore(locate()), pythons or [], jobs or os.cpu_count() or 1, advance):
+            known = one if known is None else known.joined(one, str(output))
+            if output is not None:
+                output.write_bytes(table.write(known))
+            portable = portable and one.strict_is_invariant
+            for line in suite_lines(one):
+                say(line)
+    raise typer.Exit(0 if portable else 1)
