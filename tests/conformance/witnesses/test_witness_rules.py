@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -168,3 +169,25 @@ class TestWhereItIsTold:
             stream = io.StringIO()
             render_table(told, Console(file=stream, width=200), verbose)
             assert bool(verbose) is ("24 merges agree (met learned merges: 3, ties: 2)" in stream.getvalue())
+
+
+def test_the_page_lists_what_each_check_states() -> None:
+    """Of all suites, in their order; in brackets the cases that need it, if not all do."""
+    rows: dict[str, dict[str, dict[str, None]]] = {}
+    for suite in SUITES:
+        for check in suite.checks:
+            row = rows.setdefault(check.name, {})
+            for each in check.witnesses:
+                text = str(replace(each, where="")).removeprefix("at least ") + (
+                    f" ({each.where})" if each.where else ""
+                )
+                cases = [case for case in check.cases if each.needed_in(case)]
+                row.setdefault(text, {}).update(dict.fromkeys(cases if cases != list(check.cases) else ()))
+    lines = ["| check | at least |", "|---|---|"]
+    for name, row in rows.items():
+        cells = [text + (f" [{', '.join(cases)}]" if cases else "") for text, cases in row.items()]
+        lines.append(f"| `{name}` | {', '.join(cells)} |")
+    assert "\n".join(lines) == "| check |" + PAGE.read_text("utf-8").partition("\n| check |")[2].rstrip("\n")
+
+
+PAGE = Path(__file__).resolve().parents[3] / "conformance" / "docs" / "witnesses.md"

@@ -258,7 +258,7 @@ def _common_training_checks() -> tuple[Check, ...]:
             "Where this fails, the model was trained in another way, and no later number can agree.",
             golden_records(("LOSS", "RESULT")),
             requires=("data.split",),
-            witnesses=(RECORDS.at_least(3),),
+            witnesses=(RECORDS.at_least(4),),
         ),
         Check(
             "run.bits",
