@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import Description, Feature, Nondeterminism, Precision
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
@@ -99,6 +100,17 @@ class ArithmeticEngine:
         self.asked.append("training_state")
         large = np.arange(20_000, dtype=np.float64).reshape(100, 200) / 7
         return OptimizerState({"w": large}, {"w": large[:1]}, {"w": large[:0]})
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Write nothing, and say that it would be noticed."""
+        self.asked.append(("save_training", directory))
+        return SavedTraining(checksums=True)
+
+    def resume_training(self, directory: Path) -> None:
+        """Refuse a directory that is called so."""
+        self.asked.append(("resume_training", directory))
+        if directory.name == "damaged":
+            raise Refused("arithmetic", "to resume", "a file is cut")
 
     def poison(self, value: float) -> None:
         """Remember its bits."""

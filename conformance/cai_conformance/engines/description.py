@@ -26,6 +26,8 @@ class Feature(StrEnum):
     """Generate by a loop of its own."""
     TRAIN = "train"
     """Take optimiser steps, and show loss, gradients, moments and weights."""
+    CHECKPOINT = "checkpoint"
+    """Write a training to a directory, and go on from there."""
     POISON = "poison"
     """Fill memory that no position owns with a value."""
     FAIL_AFTER = "fail-after"

@@ -5,6 +5,7 @@ A program that is reached from outside has the methods of everything; what it ca
 
 from __future__ import annotations
 
+from cai_conformance.engines.checkpointing import CheckpointingEngine
 from cai_conformance.engines.description import Feature
 from cai_conformance.engines.protocol import (
     CopyingEngine,
@@ -35,6 +36,11 @@ def generating(engine: Engine) -> GeneratingEngine | None:
 def training(engine: Engine) -> TrainingEngine | None:
     """Return the engine if it trains."""
     return engine if _lists(engine, Feature.TRAIN) and isinstance(engine, TrainingEngine) else None
+
+
+def checkpointing(engine: Engine) -> CheckpointingEngine | None:
+    """Return the engine if it writes its training to a directory and goes on from there."""
+    return engine if _lists(engine, Feature.CHECKPOINT) and isinstance(engine, CheckpointingEngine) else None
 
 
 def poisonable(engine: Engine) -> PoisonableEngine | None:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from cai_conformance.backends.errors import one_line
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import PRECISIONS, Description, Feature
 from cai_conformance.engines.errors import AnswerOutOfShape, EngineBroken, EngineError
 from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Loaded, Piece
@@ -26,6 +27,7 @@ METHODS: Final[Mapping[Feature, tuple[str, ...]]] = {
     Feature.COPY: ("copy",),
     Feature.GENERATE: ("generate",),
     Feature.TRAIN: ("gradients", "start_training", "train_step", "training_state"),
+    Feature.CHECKPOINT: ("save_training", "resume_training"),
     Feature.POISON: ("poison",),
     Feature.FAIL_AFTER: ("fail_after",),
 }
@@ -100,6 +102,15 @@ class GuardedEngine:
         found = self._typed(OptimizerState, "training_state")
         tensors = found.weights, found.first_moments, found.second_moments
         return self._call("its state", lambda: OptimizerState(*map(_arrays, tensors)))
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Write a training."""
+        found = self._typed(SavedTraining, "save_training", directory)
+        return self._call("what it says of a checkpoint", lambda: SavedTraining(bool(found.checksums)))
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on from a training that was written."""
+        self._named("resume_training", directory)
 
     def poison(self, value: float) -> None:
         """Fill memory that no position owns."""

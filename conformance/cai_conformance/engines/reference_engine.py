@@ -14,12 +14,15 @@ import numpy as np
 from safetensors import SafetensorError
 
 from cai_conformance.backends.errors import one_line
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import Description, Feature, Precision
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.model_files import FolderModel, read_folder
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
+from cai_conformance.engines.reference_checkpoints import read_training, write_training
 from cai_conformance.engines.reference_training import ReferenceTraining, loss_and_gradients
 from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.errors import ConformanceError
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.decoding.generation import Limits, ReencodingPath, StreamingPath, generate
@@ -58,7 +61,7 @@ class ReferenceEngine:
             __version__,
             arithmetic.identifier if arithmetic.bitwise else "float64",
             Precision.uniform("float64"),
-            features=frozenset({Feature.DROP, Feature.COPY, Feature.OBSERVE, Feature.GENERATE, Feature.TRAIN}),
+            features=frozenset(Feature) - {Feature.POISON, Feature.FAIL_AFTER},
             arms=frozenset({"full", "cached"}),
             slots=SLOTS,
         )
@@ -199,6 +202,34 @@ class ReferenceEngine:
         held = self._loaded()
         first, second, weights = map(held.file_tensors, self._training.state())
         return OptimizerState(weights, first, second)
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Write the checkpoint of the reference.
+
+        Raises:
+            Refused: no training was started, or the file cannot be written.
+        """
+        if self._training is None:
+            raise self._refused("to save", "no training was started")
+        try:
+            write_training(directory, self._training.checkpoint())
+        except (ConformanceError, CaiReferenceError) as error:
+            raise self._refused("to save", str(error)) from error
+        return SavedTraining(checksums=True)
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on from a checkpoint of the reference; all slots are empty then.
+
+        Raises:
+            Refused: nothing is loaded, or it is no whole checkpoint of this model and this arithmetic.
+        """
+        model = self._loaded().model
+        try:
+            state = read_training(directory)
+            self._training = ReferenceTraining.resumed(model, state, self._arithmetic)
+        except (ConformanceError, CaiReferenceError) as error:
+            raise self._refused("to resume", str(error)) from error
+        self._slots = {}
 
     def close(self) -> None:
         """Forget everything."""

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.engines.training import TrainingBatch, TrainingSettings
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.autograd import Tape, Variable, backward, gather, mean_nll, mean_of, reshape
+from cai_reference.models.decoder import Decoder
 from cai_reference.models.errors import NoTargets
+from cai_reference.models.llama import Llama
 from cai_reference.models.stack import DecoderStack
 from cai_reference.text.story_batches import StoryBatch
 from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
 from cai_reference.training.adamw import GradientScale
+from cai_reference.training.copies import assign_all
+from cai_reference.training.data_order import OrderPlace
 from cai_reference.training.decoder_training import gradient_norm
+from cai_reference.training.resumable import Setup, TrainingState
+from cai_reference.training.schedules import ConstantRate
+from cai_reference.training.state_errors import StateDiffers
 
 Targets = Sequence[Sequence[Sequence[int]]]
+NO_DATA: Final = "0" * 64
+"""Stands for the digest of the examples in a checkpoint: batches are given, so that there are none."""
+START: Final = OrderPlace(0, 0, 0)
+"""Stands for the place among them."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,57 @@ class ReferenceTraining:
             {name: moment.second.copy() for name, moment in moments.items()},
             {each.name: each.value.copy() for each in self._model.parameters},
         )
+
+    def checkpoint(self) -> TrainingState:
+        """Return everything from which training goes on.
+
+        Raises:
+            TrainingError: the limit of the norm is none.
+        """
+        model, optimizer, settings = self._model, self._optimizer, self._settings
+        assert isinstance(model, Decoder | Llama)
+        rate = ConstantRate(settings.learning_rate)
+        return TrainingState(
+            model.configuration,
+            Setup(optimizer.configuration, optimizer.groups, rate, settings.clip, 1, self._arithmetic),
+            1,
+            NO_DATA,
+            optimizer.state.step,
+            {each.name: each.value for each in model.parameters},
+            optimizer.state,
+            START,
+        )
+
+    @classmethod
+    def resumed(cls, model: DecoderStack, state: TrainingState, arithmetic: Arithmetic) -> ReferenceTraining:
+        """Return a training that goes on from a state, whose weights the model has then, or raise and change nothing.
+
+        Raises:
+            StateDiffers: the state is one of another model, or was computed in another arithmetic.
+            StateValues, StateShape: its weights are those of other parameters.
+        """
+        assert isinstance(model, Decoder | Llama)
+        for part, expected, found in (
+            ("configuration", model.configuration, state.configuration),
+            ("arithmetic", arithmetic.identifier, state.setup.arithmetic.identifier),
+        ):
+            if expected != found:
+                raise StateDiffers(part, str(expected), str(found))
+        state.check_values(model)
+        made, groups = state.setup.optimizer, state.setup.groups
+        settings = TrainingSettings(
+            made.learning_rate,
+            made.beta1,
+            made.beta2,
+            made.epsilon,
+            made.weight_decay,
+            state.setup.maximum_norm,
+            groups.decay,
+        )
+        training = cls(model, settings, arithmetic)
+        assign_all(model.parameters, list(state.values.values()))
+        training._optimizer.state = state.optimizer
+        return training
 
 
 def loss_and_gradients(

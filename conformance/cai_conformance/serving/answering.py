@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from cai_conformance.engines.checkpointing import CheckpointingEngine
 from cai_conformance.engines.description import Description, Feature
 from cai_conformance.engines.protocol import (
     CopyingEngine,
@@ -30,6 +31,7 @@ from cai_conformance.serving.training_messages import (
     read_batch,
     read_settings,
     write_gradients,
+    write_saved,
     write_state,
 )
 from cai_reference.arithmetic import hex_bits
@@ -39,6 +41,7 @@ PROTOCOLS: Final[Mapping[Feature, type]] = {
     Feature.COPY: CopyingEngine,
     Feature.GENERATE: GeneratingEngine,
     Feature.TRAIN: TrainingEngine,
+    Feature.CHECKPOINT: CheckpointingEngine,
     Feature.POISON: PoisonableEngine,
     Feature.FAIL_AFTER: FailingEngine,
 }
@@ -81,6 +84,8 @@ class Answerer:
             "start-training": self._start_training,
             "train-step": self._train_step,
             "training-state": self._training_state,
+            "save-training": self._save_training,
+            "resume-training": self._resume_training,
             "poison": self._poison,
             "fail-after": self._fail_after,
         }
@@ -175,6 +180,21 @@ class Answerer:
     def _training_state(self, message: Object) -> dict[str, Json]:
         self._fields(message)
         return write_state(self._trainer().training_state(), self._tensors())
+
+    def _checkpointer(self) -> CheckpointingEngine:
+        self._has(Feature.CHECKPOINT)
+        assert isinstance(self._engine, CheckpointingEngine)
+        return self._engine
+
+    def _save_training(self, message: Object) -> dict[str, Json]:
+        return write_saved(self._checkpointer().save_training(self._directory(message)))
+
+    def _resume_training(self, message: Object) -> dict[str, Json]:
+        self._checkpointer().resume_training(self._directory(message))
+        return {}
+
+    def _directory(self, message: Object) -> Path:
+        return Path(self._fields(message, "directory").text("directory"))
 
     def _poison(self, message: Object) -> dict[str, Json]:
         self._has(Feature.POISON)

@@ -21,7 +21,16 @@ from cai_conformance.timing import WALL
 _SETTLE_SECONDS: Final = 2.0
 """How long to wait for how a program ended that has closed its output, and for its last words."""
 
-_LONG: Final = ("start", "load", "gradients", "start-training", "train-step", "training-state")
+_LONG: Final = (
+    "start",
+    "load",
+    "gradients",
+    "start-training",
+    "train-step",
+    "training-state",
+    "save-training",
+    "resume-training",
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Deadlines:
     """How many seconds a program has for an answer.
 
     Attributes:
-        long: to start, to load a model, and for a step of training.
+        long: to start, to load a model, and for whatever concerns training.
         short: for everything else.
     """
 

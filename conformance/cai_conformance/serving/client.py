@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import Description, Feature
 from cai_conformance.engines.errors import EngineBroken, Refused
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
@@ -27,6 +28,7 @@ from cai_conformance.serving.training_messages import (
     check_tensors,
     read_gradients,
     read_loss,
+    read_saved,
     read_state,
     write_batch,
     write_settings,
@@ -159,6 +161,16 @@ class ServeEngine:
         for found in (state.weights, state.first_moments, state.second_moments):
             self._check_tensors(found)
         return state
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Write a training."""
+        self._needs(Feature.CHECKPOINT, "save-training")
+        return self._ask("save-training", read_saved, {"directory": str(directory.resolve())})
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on from a training that was written."""
+        self._needs(Feature.CHECKPOINT, "resume-training")
+        self._ask("resume-training", _read_nothing, {"directory": str(directory.resolve())})
 
     def poison(self, value: float) -> None:
         """Fill memory that no position owns."""

@@ -1,9 +1,10 @@
-"""The four messages of `train`: settings and batches on the way there, losses and tensors on the way back."""
+"""The messages of `train` and `checkpoint`: settings and batches on the way there, losses and tensors back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.errors import AnswerOutOfShape
 from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
 from cai_conformance.serving.errors import ProtocolViolation
@@ -80,6 +81,16 @@ def read_state(answer: Json, tensors: TensorReader) -> OptimizerState:
     parts = ("weights", "first_moments", "second_moments")
     fields = Fields(answer, "the answer to training-state", " ".join(parts))
     return OptimizerState(*(tensors.read_named(fields.items(part), f"{part!r}") for part in parts))
+
+
+def write_saved(saved: SavedTraining) -> dict[str, Json]:
+    """Return the answer to `save-training`."""
+    return {"checksums": saved.checksums}
+
+
+def read_saved(answer: Json) -> SavedTraining:
+    """Read the answer to `save-training`."""
+    return SavedTraining(Fields(answer, "the answer to save-training", "checksums").flag("checksums"))
 
 
 def check_tensors(engine: str, found: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -15,10 +15,12 @@ from typing import Final
 import numpy as np
 import torch
 
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import Description, Feature, Nondeterminism
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
 from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.torch_engine.checkpoints import read_training, write_training
 from cai_conformance.torch_engine.computing import FORMATS, PRECISIONS, computing
 from cai_conformance.torch_engine.generating import greedy
 from cai_conformance.torch_engine.loading import OpenedModel, open_folder
@@ -219,6 +221,31 @@ class TorchEngine:
             Refused: training has not begun.
         """
         return self._training("the state of training").state()
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Write weights, moments, steps and settings, with a digest.
+
+        Raises:
+            Refused: training has not begun, or the files cannot be written.
+        """
+        held, trainer = self._loaded("to save"), self._training("to save")
+        with self._refusing("to save"):
+            write_training(directory, held.opened, trainer)
+        return SavedTraining(checksums=True)
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on from what was written; all slots are empty then.
+
+        Raises:
+            Refused: it is not whole, or of another model or format; everything is as it was.
+        """
+        held = self._loaded("to resume")
+        with self._refusing("to resume"), computing():
+            read = read_training(directory, held.opened)
+            for name, value in held.opened.stack.named_parameters():
+                value.copy_(read.weights[name])
+        held.trainer = read.trainer
+        held.slots.empty_all()
 
     def poison(self, value: float) -> None:
         """Fill every cached row that no position owns."""

@@ -26,6 +26,10 @@ IGNORED = -1
 class Trainer:
     """Takes steps of AdamW on a model, beginning with fresh moments.
 
+    Attributes:
+        settings: with which it was made.
+        optimizer: PyTorch's.
+
     Raises:
         ValueError: a tensor that is to decay is none of the model's.
     """
@@ -34,7 +38,7 @@ class Trainer:
         unknown = sorted(set(settings.decayed) - {place.name for place in opened.places.values()})
         if unknown:
             raise ValueError(f"there is no tensor {unknown[0]!r} to decay")
-        self._opened, self._clip = opened, settings.clip
+        self._opened, self.settings = opened, settings
         named = dict(opened.stack.named_parameters())
         groups = []
         for decays in (True, False):
@@ -43,7 +47,7 @@ class Trainer:
             ]
             if members:
                 groups.append({"params": members, "weight_decay": settings.weight_decay if decays else 0.0})
-        self._optimizer = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             groups,
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
@@ -59,13 +63,14 @@ class Trainer:
         """
         loss = _backward(self._opened, batch)
         parameters = list(self._opened.stack.parameters())
-        if self._clip is not None:
+        clip = self.settings.clip
+        if clip is not None:
             norm = float(clip_grad_norm_(parameters, math.inf))
-            if norm > self._clip:
+            if norm > clip:
                 for parameter in parameters:
                     if parameter.grad is not None:
-                        parameter.grad.mul_(self._clip / norm)
-        self._optimizer.step()
+                        parameter.grad.mul_(clip / norm)
+        self.optimizer.step()
         self._opened.stack.zero_grad()
         return loss
 
@@ -78,7 +83,7 @@ class Trainer:
         )
 
     def _moments(self, kind: str) -> Mapping[str, Array]:
-        state = self._optimizer.state
+        state = self.optimizer.state
         return _in_file(
             self._opened,
             {

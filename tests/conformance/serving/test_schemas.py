@@ -30,6 +30,7 @@ from cai_conformance.serving.tensors import TensorReader
 from cai_conformance.serving.training_messages import (
     read_gradients,
     read_loss,
+    read_saved,
     read_state,
     write_batch,
     write_settings,
@@ -51,6 +52,8 @@ MESSAGES: dict[str, dict[str, Json]] = {
     "start-training": write_settings(SETTINGS),
     "train-step": write_batch(BATCH),
     "training-state": {},
+    "save-training": {"directory": "/a"},
+    "resume-training": {"directory": "/a"},
     "poison": {"value": "7ff8000000000000"},
     "fail-after": {"layers": 1},
     "cancel": {"request": 1},
@@ -65,6 +68,7 @@ READERS: dict[str, Callable[[Json, TensorReader], object]] = {
     "gradients": read_gradients,
     "train-step": lambda answer, _: read_loss(answer),
     "training-state": read_state,
+    "save-training": lambda answer, _: read_saved(answer),
 }
 """What reads the answer to each message; to the others, nothing is answered."""
 

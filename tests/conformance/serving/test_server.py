@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Generated, GenerationOrder, Piece
 from cai_conformance.engines.training import TrainingSettings
@@ -132,6 +133,13 @@ class TestBothSides:
         assert np.array_equal(np.arange(20_000).reshape(100, 200) / 7, state.weights["w"])
         assert [(1, 200), (0, 200)] == [state.first_moments["w"].shape, state.second_moments["w"].shape]
 
+    def test_checkpoints(self, engine: ServeEngine, tmp_path: Path) -> None:
+        """What it claims comes back, and a refusal with its reason; the program lives on."""
+        assert engine.save_training(tmp_path) == SavedTraining(checksums=True)
+        engine.resume_training(tmp_path)
+        with pytest.raises(Refused, match=r"refuses resume-training: a file is cut$"):
+            engine.resume_training(tmp_path / "damaged")
+
     def test_faults_on_demand(self, engine: ServeEngine) -> None:
         """Both are done without an answer of their own."""
         engine.poison(math.nan)
@@ -162,9 +170,11 @@ class TestWithoutAProcess:
             line(8, "poison", value="7ff8000000000001", x_reason="ignored"),
             line(9, "fail-after", layers=2),
             line(10, "copy", source=2, target=0),
+            line(11, "save-training", directory="/a/c"),
+            line(12, "resume-training", directory="/a/d"),
             validate=True,
         )
-        assert list(range(1, 11)) == [answer["id"] for answer in answers]
+        assert list(range(1, 13)) == [answer["id"] for answer in answers]
         assert all("ok" in answer for answer in answers)
         assert [
             ("load", Path("/a/b"), None),
@@ -176,6 +186,8 @@ class TestWithoutAProcess:
             ("poison", bytes.fromhex("010000000000f87f")),
             ("fail_after", 2),
             ("copy", 2, 0),
+            ("save_training", Path("/a/c")),
+            ("resume_training", Path("/a/d")),
         ] == engine.asked
         assert engine.closed
 

@@ -30,6 +30,7 @@ from cai_conformance.serving.training_messages import (
     check_tensors,
     read_gradients,
     read_loss,
+    read_saved,
     read_state,
     write_batch,
     write_settings,
@@ -61,6 +62,8 @@ def messages() -> dict[str, dict[str, Json]]:
         "start-training": write_settings(SETTINGS),
         "train-step": write_batch(BATCH),
         "training-state": {},
+        "save-training": {"directory": "/a"},
+        "resume-training": {"directory": "/a"},
         "poison": {"value": "7ff8000000000000"},
         "fail-after": {"layers": 1},
         "cancel": {"request": 1},
@@ -144,6 +147,7 @@ READERS: Final[dict[str, Callable[[Json, TensorReader], object]]] = {
     ),
     "train-step": lambda answer, _: read_loss(answer),
     "training-state": read_state,
+    "save-training": lambda answer, _: read_saved(answer),
 }
 
 
