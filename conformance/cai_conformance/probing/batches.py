@@ -149,8 +149,8 @@ def _judged(check: BatchCheck, batches: Batches, folder: CheckedFolder) -> Judge
     engine = training(probe.engine)
     if engine is None:
         return Judged.skipped(UNTRAINED)
-    # The reference's model is trained, so it is read anew; a copy of the view forgets what was read before.
-    held = replace(folder).reference
+    # It is trained, so the one that others share will not do.
+    held = folder.read()
     asked = _asked(held.model, batches)
     right = _right(held, asked)
     found = _found(folder, engine, held, asked)

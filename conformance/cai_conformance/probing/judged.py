@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -84,9 +83,17 @@ class CheckedFolder:
         bits = MANTISSA_BITS[self.probe.description.precision.coarsest]
         return MARGIN * max(units, 1.0, 2.0 ** (bits - FAULT_BITS))
 
-    @cached_property
+    @property
     def reference(self) -> FolderModel:
-        """The reference's model.
+        """The reference's model, which nobody trains.
+
+        Raises:
+            FolderUnreadable: it is no model of the reference.
+        """
+        return self.probe.memory.remembered("the reference's model", self.read)
+
+    def read(self) -> FolderModel:
+        """Read a model of the reference.
 
         Raises:
             FolderUnreadable: it is no model of the reference.

@@ -71,6 +71,8 @@ def smallest(found: Found, suite: str, trials: Trials, most: int = MOST_TRIALS, 
         notes.append(f"the engine crashed on {MOST_CRASHES} smaller cases, so that no more were tried")
     elif not shrunk.finished:
         notes.append(f"{most} cases were tried, and no more; --trials allows others")
+    if not last.fails:
+        notes.append("asked once more, the smallest case did not fail: chance, or what was asked before, decides")
     if shrunk.case.model.seed is None and not only_own:
         notes.append("on drawn weights the failure does not show, so the suite's own model was kept")
     return Smallest(

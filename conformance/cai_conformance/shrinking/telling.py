@@ -9,6 +9,7 @@ from typing import Final
 
 from cai_conformance.probing.batches import Batches
 from cai_conformance.probing.calls import Calls
+from cai_conformance.probing.sequences import SequenceCheck
 from cai_conformance.shrinking.cases import Case
 from cai_conformance.shrinking.minimising import Smallest
 from cai_conformance.shrinking.small_models import SmallModel
@@ -57,7 +58,9 @@ def replay_arguments(found: Smallest, backend: str, folder: str, more: Sequence[
     if isinstance(asked, Calls):
         arguments += ["--prompt", ",".join(map(str, asked.prompt))]
         arguments += ["--start", str(asked.start)] if asked.start else []
-        arguments += ["--calls", asked.text]
+        vocabulary = found.last.model.configuration.vocabulary
+        usual = isinstance(check, SequenceCheck) and (asked,) == check.asked(asked.prompt, asked.start, vocabulary)
+        arguments += [] if usual else ["--calls", asked.text]
     elif isinstance(asked, Batches):
         for text in asked.texts:
             arguments += ["--batch", text]

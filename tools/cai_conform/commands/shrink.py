@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cai_conformance.engines.given_model import GivenModel
-    from cai_conformance.shrinking.looking import Look
+    from cai_conformance.shrinking.looking import Found, Look
     from cai_conformance.shrinking.minimising import Smallest
 
 CELLS = 30
@@ -87,9 +87,10 @@ def shrink(
             seen = look(tried, SmallModel.of(given), name, selected)
         if seen.found is None:
             raise typer.Exit(_nothing(seen, name, backend, printed))
+        folder = target or _usual_folder(name, seen.found)
+        check_free(folder)
         with progress(f"shrinking {seen.found.check.identifier}", trials) as advance:
             found = smallest(seen.found, name, tried, trials, advance)
-    folder = target or Path("shrunk") / f"{name}-{found.check.identifier.replace('[', '-').rstrip(']')}"
     command = replay_command(found, backend, str(folder), _further(arithmetic, policy, timeout))
     write_case(found, given, folder, backend, command)
     if printed is ShrinkFormat.JSON:
@@ -102,6 +103,10 @@ def shrink(
             f"{found.only_own}"
         )
     raise typer.Exit(2 if found.only_own else 1)
+
+
+def _usual_folder(suite: str, found: Found) -> Path:
+    return Path("shrunk") / f"{suite}-{found.check.identifier.replace('[', '-').rstrip(']')}"
 
 
 def _given(suite: str) -> tuple[str, GivenModel]:

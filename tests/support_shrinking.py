@@ -1,0 +1,99 @@
+"""What the tests of shrinking share: small models of two families, and engines with a seeded fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from cai_conformance.backends.decoder.weights_layout import WeightsLayout
+from cai_conformance.engines.given_model import GivenModel, folder_of
+from cai_conformance.engines.protocol import Engine
+from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.measuring import parse_policy
+from cai_conformance.probing.calls import Calls
+from cai_conformance.probing.judged import CheckedFolder
+from cai_conformance.probing.running import probe_of_folder
+from cai_conformance.probing.sequences import SEQUENCE_CHECKS, SequenceCheck
+from cai_conformance.questions import Options, question_for
+from cai_conformance.shrinking.cases import Case
+from cai_conformance.shrinking.driver import driver_of, wrong_backend
+from cai_conformance.shrinking.looking import Found
+from cai_conformance.shrinking.minimising import Smallest, smallest
+from cai_conformance.shrinking.small_models import SmallModel
+from cai_conformance.shrinking.trying import trials_on
+from cai_conformance.suites import find_suite
+from cai_reference.layers.rope import RopeLayout
+from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, LatentSpec, SsmSpec
+from cai_reference.models.llama_configuration import LlamaConfiguration
+
+SUITE: Final = "llama.gqa-window"
+
+LLAMA: Final = SmallModel(
+    LlamaConfiguration(
+        7, 48, 16, 4, 5, 2, key_value_heads=2, head_width=4, window=3, tied=True, rope_base=1000000.0, epsilon=3e-4
+    ),
+    WeightsLayout.HUGGING_FACE,
+    seed=1,
+)
+"""Everything in which a Llama model can be special, in the layout of engines."""
+
+ADJACENT: Final = SmallModel(
+    LlamaConfiguration(
+        6, 48, 8, 2, 3, 1, key_value_heads=2, head_width=4, rope_layout=RopeLayout.ADJACENT, rope_base=10000.0
+    ),
+    WeightsLayout.NATIVE,
+    seed=1,
+)
+"""Adjacent pairs, which the file of engines cannot state."""
+
+DECODER: Final = SmallModel(
+    DecoderConfiguration(
+        9, 48, 8, 2, 4, (SsmSpec(), LatentSpec(3, 2), AttentionSpec(2)), channels_per_group=4, futures=2
+    ),
+    WeightsLayout.NATIVE,
+    seed=1,
+)
+"""All mixers, groups, and two heads of output."""
+
+PROMPT: Final = (0, 3, 5, 1, 2, 6)
+
+
+def sequence_check(identifier: str) -> SequenceCheck:
+    """Return a check of sequences."""
+    return next(check for check in SEQUENCE_CHECKS if check.identifier == identifier)
+
+
+@cache
+def given_model(suite: str = SUITE) -> GivenModel:
+    """Return the model that a suite gives."""
+    request = question_for(find_suite(suite), GoldenStore(locate()), Options("strict", profile="edges")).request
+    given = GivenModel.of(request)
+    assert given is not None
+    return given
+
+
+@contextmanager
+def loaded(model: SmallModel, engine: Engine) -> Iterator[CheckedFolder]:
+    """Put a model into an engine for a while."""
+    with folder_of(model.files(given_model())) as path:
+        yield CheckedFolder(probe_of_folder(engine, path, parse_policy("auto")), path)
+
+
+def shrunk(slug: str, identifier: str, model: SmallModel, calls: Calls, most: int = 600) -> Smallest:
+    """Shrink a sequence on which the reference with a seeded fault fails."""
+    check = sequence_check(identifier)
+    with trials_on(driver_of(wrong_backend(slug)), given_model(), parse_policy("auto")) as trials:
+        judged = trials.judged(check, case := Case(model, calls))
+        assert judged.fails, judged.message
+        return smallest(Found(check, case, judged), SUITE, trials, most)
+
+
+def write_model(model: SmallModel, folder: Path) -> Path:
+    """Write the folder of a model."""
+    folder.mkdir()
+    for name, data in model.files(given_model()).items():
+        (folder / name).write_bytes(data)
+    return folder
