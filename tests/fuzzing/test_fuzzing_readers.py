@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuzzing.catalogue import TARGETS
 from fuzzing.target import problem_of
 
-MANY = 3000
+MANY = 800
 """So many inputs a target of the usual share gets where there is time."""
 
 NUMBERS = st.integers(0, (1 << 40) - 1)
@@ -58,8 +58,8 @@ def test_slow_readers_too(name: str, number: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", TARGETS)
-def test_thousands_of_files_are_read_or_refused(name: str) -> None:
-    """As many as `run.py` gives it in a long run, from another seed."""
+def test_hundreds_of_files_are_read_or_refused(name: str) -> None:
+    """In the shares of `run.py`, which gives far more, from another seed."""
     target = TARGETS[name]
     for number in range(MANY * target.share // 100):
         assert problem_of(target, target.given(3, number)) is None, number

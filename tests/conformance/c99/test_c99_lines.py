@@ -194,7 +194,7 @@ class TestDamagedModels:
             (tmp_path / other).write_bytes((FOLDER / other).read_bytes())
         whole, generator = (FOLDER / name).read_bytes(), SplitMix64(2027)
         head = len(whole) if name == "config.json" else 2800
-        for _ in range(200):
+        for _ in range(80):
             place = below(generator, head)
             flipped = whole[:place] + bytes([whole[place] ^ (1 << below(generator, 8))]) + whole[place + 1 :]
             (tmp_path / name).write_bytes(flipped if below(generator, 2) else whole[:place])
@@ -209,7 +209,7 @@ class TestDamagedModels:
             START, LOAD, EVALUATE, {**EVALUATE, "observe": True, "pieces": [{**PIECE, "position": 2}]}, STOP
         )
         generator = SplitMix64(2028)
-        for _ in range(300):
+        for _ in range(100):
             place = below(generator, len(whole))
             called = program.call("serve", given=whole[:place] + whole[place + 1 :])
             assert called.code in (0, 2)
