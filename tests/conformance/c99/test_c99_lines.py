@@ -189,7 +189,7 @@ class TestDamagedModels:
     @pytest.mark.exhaustive
     @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
     def test_no_damage_of_a_folder_crashes_the_program(self, name: str, program: Program, tmp_path: Path) -> None:
-        """Bytes are flipped and cut at 200 places; every load is answered, and so is the next one."""
+        """Bytes are flipped and cut at 80 places; every load is answered, and so is the next one."""
         for other in ("config.json", "model.safetensors"):
             (tmp_path / other).write_bytes((FOLDER / other).read_bytes())
         whole, generator = (FOLDER / name).read_bytes(), SplitMix64(2027)
