@@ -92,9 +92,8 @@ class TestSlots:
 class TestTraining:
     """Steps, rows and ids."""
 
-    @pytest.mark.parametrize(
-        "slug", ["adamw.decay-after-update", pytest.param("adamw.betas-exchanged", marks=pytest.mark.exhaustive)]
-    )
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize("slug", ["adamw.decay-after-update", "adamw.betas-exchanged"])
     def test_a_wrong_step_is_one_step_of_one_row(self, slug: str) -> None:
         """Two ids, of which one is predicted, in one layer."""
         batches = Batches.of(["0,3,1,4/0,2,5", "0,4,4,1"])
@@ -153,6 +152,7 @@ class Fragile(Wrapped):
 class TestEngines:
     """What engines will not do."""
 
+    @pytest.mark.exhaustive
     def test_a_crash_is_not_the_same_failure(self) -> None:
         """Two tokens crash the engine; so three are left, though a single one would fail as well."""
         check, case = sequence_check("fwd.oracle"), Case(LLAMA, Calls.at_once(PROMPT))

@@ -111,6 +111,7 @@ class TestNothing:
             result.sentences
         )
 
+    @pytest.mark.exhaustive
     def test_nothing_judged_is_no_success(self) -> None:
         """A model of one head is not asked about several."""
         result = invoke("shrink", SUITE, "-a", "fast", "-k", "mtp.self")
@@ -155,6 +156,7 @@ class TestNothing:
 class TestProbe:
     """`cai-conform probe` about a prompt, and about rows."""
 
+    @pytest.mark.exhaustive
     def test_a_prompt_is_asked_in_every_way(self, tmp_path: Path) -> None:
         """On any folder."""
         folder = write_model(LLAMA, tmp_path / "model")

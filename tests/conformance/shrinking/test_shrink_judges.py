@@ -50,7 +50,14 @@ class Rotten(Wrapped):
 class TestRight:
     """The reference passes whatever it is asked."""
 
-    @pytest.mark.parametrize("model", [LLAMA, ADJACENT, DECODER])
+    @pytest.mark.parametrize(
+        "model",
+        [
+            pytest.param(LLAMA, marks=pytest.mark.exhaustive),
+            ADJACENT,
+            pytest.param(DECODER, marks=pytest.mark.exhaustive),
+        ],
+    )
     def test_every_way_to_feed_a_prompt_is_right(self, model: SmallModel) -> None:
         """In fast arithmetic, whose rounding is measured; in every family."""
         ids = tuple(token % model.configuration.vocabulary for token in PROMPT[:4])
@@ -60,7 +67,7 @@ class TestRight:
                 found, failed = judge_all(check, check.asked(ids, start, model.configuration.vocabulary), folder)
                 assert (Outcome.PASS, None) == (found.outcome, failed), (check.identifier, found.message)
 
-    @pytest.mark.parametrize("model", [LLAMA, DECODER])
+    @pytest.mark.parametrize("model", [ADJACENT, pytest.param(DECODER, marks=pytest.mark.exhaustive)])
     def test_every_step_of_training_is_right(self, model: SmallModel) -> None:
         """Of ragged rows; the model has several heads, or a tied one."""
         batches = Batches.of(["0,3,1,4/0,2,5", "0,4,4,1"])
