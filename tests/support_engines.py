@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import pytest
 
+from cai_conformance.backends.protocol import TraceRequest
+from cai_conformance.backends.reference import ReferenceBackend
 from cai_conformance.engines.backend import EngineBackend
 from cai_conformance.engines.description import Description
 from cai_conformance.engines.model_files import FolderModel, read_folder
@@ -234,3 +236,21 @@ def evidence_with(
     evidence = Evidence(EngineBackend("engine", lambda: ReferenceEngine(FAST)), asked)
     vars(evidence).update({"edges": Trace((envelope.record, *records)), "floor": floor, "opened": opened})
     return evidence
+
+
+class Tracing:
+    """A program that answers traces, with a mistake in it: it cannot be driven."""
+
+    name = "tracing"
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+
+    def trace(self, request: TraceRequest) -> bytes:
+        """Answer wrongly."""
+        with self._fault.planted():
+            return ReferenceBackend().trace(request)
+
+    def replay(self, request: TraceRequest) -> bytes:
+        """Answer wrongly again."""
+        return self.trace(request)

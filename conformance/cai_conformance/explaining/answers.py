@@ -11,9 +11,10 @@ from cai_conformance.backends.decoder.edges import OPERATIONS
 from cai_conformance.backends.decoder.edges import answer as reference_answer
 from cai_conformance.backends.decoder.setting import DecoderSetting
 from cai_conformance.diagnosis import Diagnosis
-from cai_conformance.explaining.fitting_answers import OF_INFERENCE, fit_lines, fitting_faults
+from cai_conformance.explaining.fitting_answers import OF_INFERENCE, fit_lines, fitting_faults, rounding_line
 from cai_conformance.explaining.tolerances import floor_of, relative_floor
 from cai_conformance.judges.evidence import Evidence
+from cai_conformance.vectors import Answer, VectorCase
 from cai_conformance.verdicts import Difference, Verdict
 from cai_reference.arithmetic import FAST
 
@@ -36,7 +37,14 @@ def explain_answers(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosis:
     setting = DecoderSetting(given.phase, given.sizes, FAST, given.weights)
     relative = relative_floor(floor_of(evidence))
     rest = [pair for pair in known if pair not in wrong]
-    fits = fitting_faults(wrong, rest, lambda case: reference_answer(case, setting), relative, OF_INFERENCE)
+
+    def answer(case: VectorCase) -> Answer:
+        return reference_answer(case, setting)
+
+    rounding = rounding_line(wrong, answer, relative)
+    if rounding:
+        return Diagnosis((rounding,))
+    fits = fitting_faults(wrong, rest, answer, relative, OF_INFERENCE)
     token = next((found for verdict in failed for found in verdict.differences if found.field == "ids"), None)
     if not fits:
         return Diagnosis()

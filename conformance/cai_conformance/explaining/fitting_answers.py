@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from cai_conformance.diagnosis.distances import scale_of, ulp_between
 from cai_conformance.faults import FAULTS, Fault, Place
 from cai_conformance.trace.records import Record
 from cai_conformance.vectors import Answer, VectorCase
@@ -48,6 +49,29 @@ def fitting_faults(
     return fits
 
 
+def rounding_line(wrong: Sequence[Answered], answer: Answerer, relative: float) -> str:
+    """Return by how much wrong answers differ from the reference's, where that is rounding; nothing where it is more.
+
+    A fault that leaves these answers as they are would fit such answers as well as any other.
+
+    Args:
+        wrong: cases with answers that are not the right ones.
+        answer: what the reference answers.
+        relative: up to which part of the largest number of an answer a difference is rounding.
+    """
+    most = 0
+    for case, found in wrong:
+        made = answer(case)
+        if not equal_answers(made, found, relative):
+            return ""
+        if made.values is not None:
+            pairs = zip(made.values, found.bits("values"), strict=True)
+            most = max([most, *(ulp_between(one, other, "float64") for one, other in pairs)])
+    if not most:
+        return ""
+    return f"rounding alone, at most {most} ULP: another order of sums, fused products, or other elementary functions"
+
+
 def fit_lines(fits: Sequence[Fault], wrong: int, known: int) -> tuple[str, ...]:
     """Return a line for each fault."""
     return tuple(
@@ -78,6 +102,8 @@ def equal_answers(made: Answer, found: Record, relative: float) -> bool:
         one, other = np.array(made.values), np.array(found.bits("values"))
         if one.shape != other.shape:
             return False
-        largest = max(1.0, float(np.max(np.abs(one)))) if one.size else 1.0
-        return bool(np.all(np.abs(one - other) <= relative * largest))
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        apart = np.abs(one[~same] - other[~same])
+        # A NaN is at no distance: it is the same or it is not.
+        return bool(np.all(apart <= relative * scale_of(one)))
     return found.has("text") and found.get("text") == made.text

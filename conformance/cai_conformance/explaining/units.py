@@ -11,10 +11,11 @@ from typing import Final
 from cai_conformance.backends.ngram.edges import OPERATIONS, Setting
 from cai_conformance.backends.ngram.edges import answer as reference_answer
 from cai_conformance.diagnosis import Diagnosis
-from cai_conformance.explaining.fitting_answers import Answered, fit_lines, fitting_faults
+from cai_conformance.explaining.fitting_answers import Answered, fit_lines, fitting_faults, rounding_line
 from cai_conformance.judges.evidence import Evidence
+from cai_conformance.vectors import Answer, VectorCase
 from cai_conformance.verdicts import Verdict
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic import STRICT, named
 from cai_reference.text import BpeTokenizer
 from cai_reference.text.tokenizer import CONTENT_OFFSET
 
@@ -40,11 +41,19 @@ def explain_unit(evidence: Evidence, failed: Sequence[Verdict]) -> Diagnosis:
         return Diagnosis()
     operations = {case.operation for case, _ in wrong}
     rest = [pair for pair in answered if pair not in wrong and pair[0].operation in operations]
-    setting = Setting(STRICT, evidence.question.request.weights)
-    fits = fitting_faults(wrong, rest, lambda case: reference_answer(case, setting), RELATIVE)
+
+    def answered_by_reference(case: VectorCase) -> Answer:
+        # By its name, so that mistakes of the arithmetic itself are tried, too.
+        return reference_answer(case, Setting(named(STRICT.identifier), evidence.question.request.weights))
+
+    rounding = rounding_line(wrong, answered_by_reference, RELATIVE)
+    # What differs by rounding is told by its bits alone.
+    fits = fitting_faults(wrong, rest, answered_by_reference, 0.0 if rounding else RELATIVE)
     split = _split_line(wrong[0]) if wrong[0][0].operation == ENCODING else ""
-    lines = (*([split] if split else []), *fit_lines(fits, len(wrong), len(wrong) + len(rest)))
-    return Diagnosis(lines, conventions=tuple(fault.slug for fault in fits))
+    first = [line for line in (split, rounding) if line]
+    return Diagnosis(
+        (*first, *fit_lines(fits, len(wrong), len(wrong) + len(rest))), conventions=tuple(fault.slug for fault in fits)
+    )
 
 
 def _split_line(answered: Answered) -> str:

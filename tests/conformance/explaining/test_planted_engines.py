@@ -8,14 +8,13 @@ from typing import Final
 import pytest
 
 from cai_conformance.backends.decoder.plan import DECODE_PHASES
-from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.backends.reference import ReferenceBackend
 from cai_conformance.engines.backend import EngineBackend
-from cai_conformance.faults import Fault, fault_named
+from cai_conformance.faults import fault_named
 from cai_conformance.runner import Judging, SuiteRun
 from cai_conformance.suites import find_suite
 from cai_conformance.verdicts import Explanation, Outcome, Verdict
-from support_engines import SUITE, Planted, Wrapped, question
+from support_engines import SUITE, Planted, Tracing, Wrapped, question
 
 pytestmark = pytest.mark.exhaustive
 
@@ -140,24 +139,6 @@ def test_a_rule_for_ties_is_named() -> None:
     verdicts = judged(EngineBackend("mine", lambda: Planted(fault_named("argmax.last-maximum"))), SUITE)
     assert {"smp.tie"} == {base(verdict) for verdict in failures(verdicts)}
     assert "argmax.last-maximum" == explanation(verdicts, INFERENCE).conventions[0]
-
-
-class Tracing:
-    """A program that answers traces, with a mistake in it: it cannot be driven."""
-
-    name = "tracing"
-
-    def __init__(self, fault: Fault) -> None:
-        self._fault = fault
-
-    def trace(self, request: TraceRequest) -> bytes:
-        """Answer wrongly."""
-        with self._fault.planted():
-            return ReferenceBackend().trace(request)
-
-    def replay(self, request: TraceRequest) -> bytes:
-        """Answer wrongly again."""
-        return self.trace(request)
 
 
 @pytest.mark.parametrize("arithmetic", ["strict/1", "fast"])
