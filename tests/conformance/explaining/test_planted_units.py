@@ -1,4 +1,4 @@
-"""Wrong answers to cases of the n-gram suite: the report names the mistake, and says of rounding that it is rounding."""
+"""Wrong answers to cases of the n-gram suite: the report names the mistake, and calls rounding what is rounding."""
 
 from __future__ import annotations
 
