@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from cai_conformance.judges.finding import counted
 from cai_conformance.probing.judged import Judged, Way
 from cai_conformance.shrinking.cases import AnyCheck, Case
 from cai_conformance.shrinking.looking import Found
@@ -110,5 +111,5 @@ def _shrunk(found: Found, trials: Trials, most: int, told: Told | None, *, afres
 
 def _seen(case: Case) -> str:
     """Say how large a case is, in a few words."""
-    layers = f"{case.model.layers} layers of width {case.model.configuration.width}"
-    return layers if case.asked is None else f"{layers}, {len(case.ids)} ids"
+    layers = f"{counted(case.model.layers, 'layer')} of width {case.model.configuration.width}"
+    return layers if case.asked is None else f"{layers}, {counted(len(case.ids), 'id')}"

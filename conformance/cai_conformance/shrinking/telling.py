@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from cai_conformance.judges.finding import counted
 from cai_conformance.probing.batches import Batches
 from cai_conformance.probing.calls import Calls
 from cai_conformance.probing.sequences import SequenceCheck
@@ -28,8 +29,8 @@ def remaining(case: Case) -> str:
     """Return what is left in one line: `1 layer, 1 head of 4 channels, vocabulary 4, prompt 0 0 1`."""
     model, sizes = case.model, case.model.configuration
     parts = [
-        _counted(model.layers, "layer"),
-        f"{_counted(sizes.heads, 'head')} of {model.head_width} channels",
+        counted(model.layers, "layer"),
+        f"{counted(sizes.heads, 'head')} of {model.head_width} channels",
         f"vocabulary {sizes.vocabulary}",
     ]
     if model.window is not None:
@@ -38,7 +39,7 @@ def remaining(case: Case) -> str:
         parts.append(f"prompt {' '.join(map(str, case.asked.prompt))}")
         parts += [f"from position {case.asked.start}"] if case.asked.start else []
     elif isinstance(case.asked, Batches):
-        parts.append(_counted(len(case.asked.steps), "step"))
+        parts.append(counted(len(case.asked.steps), "step"))
     return ", ".join(parts)
 
 
@@ -126,7 +127,3 @@ def _mixer(mixer: MixerSpec) -> str:
     if isinstance(mixer, LatentSpec):
         return f"latent attention {mixer.latent} + {mixer.rope}"
     return "diagonal ssm"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
