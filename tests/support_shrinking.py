@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from cai_conformance.backends.decoder.weights_layout import WeightsLayout
+from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.given_model import GivenModel, folder_of
-from cai_conformance.engines.protocol import Engine
+from cai_conformance.engines.protocol import Engine, Evaluated, Loaded, Piece
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.measuring import parse_policy
 from cai_conformance.probing.calls import Calls
@@ -28,6 +30,7 @@ from cai_conformance.suites import find_suite
 from cai_reference.layers.rope import RopeLayout
 from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, LatentSpec, SsmSpec
 from cai_reference.models.llama_configuration import LlamaConfiguration
+from support_engines import Wrapped
 
 SUITE: Final = "llama.gqa-window"
 
@@ -97,3 +100,18 @@ def write_model(model: SmallModel, folder: Path) -> Path:
     for name, data in model.files(given_model()).items():
         (folder / name).write_bytes(data)
     return folder
+
+
+class OwnModelOnly(Wrapped):
+    """An engine that loads the suite's model and no other, and whose logits are wrong by a tenth."""
+
+    def load(self, folder: Path, precision: str | None = None) -> Loaded:
+        """Load the suite's model."""
+        if (folder / "model.safetensors").read_bytes() != given_model().weights:
+            raise Refused("stubborn", "the folder", "it is not the suite's")
+        return super().load(folder)
+
+    def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
+        """Evaluate wrongly."""
+        found = super().evaluate(pieces, observe=observe)
+        return tuple(replace(each, logits=each.logits + 0.1) for each in found)

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from cai_conformance.engines.backend import EngineBackend
-from cai_conformance.engines.errors import EngineBroken, Refused
+from cai_conformance.engines.errors import EngineBroken
 from cai_conformance.engines.guarded import GuardedEngine
-from cai_conformance.engines.protocol import Evaluated, Loaded, Piece
+from cai_conformance.engines.protocol import Evaluated, Piece
 from cai_conformance.measuring import parse_policy
 from cai_conformance.probing.batches import BATCH_CHECKS, Batches
 from cai_conformance.probing.calls import Calls
 from cai_conformance.shrinking.cases import Case
 from cai_conformance.shrinking.driver import driver_of, wrong_backend
-from cai_conformance.shrinking.looking import Found, look
+from cai_conformance.shrinking.looking import Found
 from cai_conformance.shrinking.minimising import smallest
 from cai_conformance.shrinking.small_models import SmallModel
 from cai_conformance.shrinking.telling import remaining, replay_arguments
@@ -118,26 +118,6 @@ class TestTraining:
         assert {2, 3} == {len(one), len(other)}
 
 
-class Choosy(Wrapped):
-    """Loads the suite's folder, or any other one that it likes; whatever it computes is wrong by a tenth."""
-
-    def __init__(self, least: int) -> None:
-        super().__init__()
-        self._least = least
-
-    def load(self, folder: object, precision: str | None = None) -> Loaded:
-        """Load a folder whose weights are large enough."""
-        size = len((folder / "model.safetensors").read_bytes())  # type: ignore[operator]
-        if size < self._least:
-            raise Refused("choosy", "the folder", "it is not the suite's")
-        return super().load(folder)  # type: ignore[arg-type]
-
-    def evaluate(self, pieces: Sequence[Piece], *, observe: bool = False) -> tuple[Evaluated, ...]:
-        """Evaluate wrongly."""
-        found = super().evaluate(pieces, observe=observe)
-        return tuple(replace(each, logits=each.logits + 0.1) for each in found)
-
-
 class Fragile(Wrapped):
     """Is wrong on any number of tokens, and crashes on two."""
 
@@ -161,30 +141,6 @@ class TestEngines:
             found = smallest(Found(check, case, trials.judged(check, case)), SUITE, trials)
         assert 3 == len(found.last.ids)
         assert trials.crashes
-
-    @pytest.mark.exhaustive
-    def test_an_engine_that_loads_one_model_only_has_its_prompt_shrunk(self) -> None:
-        """And it is said why."""
-        given = given_model()
-        backend = EngineBackend("choosy", lambda: GuardedEngine(Choosy(len(given.weights) + 1)))
-        own = SmallModel.of(given)
-        with trials_on(driver_of(backend), given, parse_policy("auto")) as trials, pytest.raises(Refused):
-            look(trials, own, SUITE, lambda _: True)
-
-        class Faithful(Choosy):
-            def load(self, folder: object, precision: str | None = None) -> Loaded:
-                data = (folder / "model.safetensors").read_bytes()  # type: ignore[operator]
-                if data != given.weights:
-                    raise Refused("faithful", "the folder", "it is not the suite's")
-                return super().load(folder)
-
-        backend = EngineBackend("faithful", lambda: GuardedEngine(Faithful(0)))
-        with trials_on(driver_of(backend), given, parse_policy("ulp:64")) as trials:
-            seen = look(trials, own, SUITE, lambda identifier: "fwd.oracle" in identifier)
-            assert seen.found is not None
-            found = smallest(seen.found, SUITE, trials)
-        assert "it is not the suite's" in found.only_own
-        assert (own, (0,)) == (found.last.model, found.last.ids)
 
     def test_trials_that_are_used_up_are_told(self) -> None:
         """What is printed then may not be the smallest."""

@@ -11,7 +11,7 @@ import pytest
 
 from cai_conformance.shrinking.looking import identifiers_of
 from support_cli import Result, invoke
-from support_shrinking import LLAMA, SUITE, write_model
+from support_shrinking import LLAMA, SUITE, given_model, write_model
 
 TILED = "fault:attention.groups-strided"
 """What needs four query heads on two of keys and values, and one token."""
@@ -96,6 +96,17 @@ class TestShrink:
         found = json.loads(invoke("shrink", "llama.dense", *arguments).out)
         assert ("1", "0,0") == (found["last"]["steps"], found["last"]["rows"])
         assert found["command"].endswith("-k opt.given --batch 0,0")
+        assert (1, 0) == (replayed(found["command"]).code, replayed(found["command"], "reference").code)
+
+    def test_an_engine_that_loads_one_model_only_has_its_prompt_shrunk(self, tmp_path: Path) -> None:
+        """With exit code 2, and the reason in one sentence; what is left is replayed like any other."""
+        arguments = ("-b", "support_shrinking:OwnModelOnly", "-k", "fwd.oracle", "-o", tmp_path / "case")
+        result = invoke("shrink", SUITE, *arguments, "--policy", "ulp:64")
+        found = json.loads(result.out)
+        assert (2, "the suite's", "0") == (result.code, found["last"]["weights"], found["last"]["prompt"])
+        (sentence,) = result.sentences
+        assert "loads no other model than the suite's, so only the prompt was shrunk" in sentence
+        assert given_model().weights == (tmp_path / "case" / "model.safetensors").read_bytes()
         assert (1, 0) == (replayed(found["command"]).code, replayed(found["command"], "reference").code)
 
 
