@@ -48,7 +48,7 @@ class TestForwardPass:
 
     def test_pairs_of_another_layout_need_four_channels(self) -> None:
         """Two channels are one pair in both layouts; the first token stands at position 0, and is not turned."""
-        found = shrunk("rope.half-split", "fwd.oracle", ADJACENT, Calls.at_once((0, 3, 5, 1)))
+        found = shrunk("rope.half-split", "fwd.oracle", ADJACENT, Calls.at_once((0, 3, 5)))
         assert (4, 1, 2) == (found.last.model.head_width, found.last.model.configuration.heads, len(found.last.ids))
         assert "1 layer, 1 head of 4 channels, vocabulary 2, prompt 0 1" == remaining(found.last)
 
@@ -65,8 +65,8 @@ class TestSlots:
 
     def test_a_stale_row_needs_a_drop_and_something_behind_it(self) -> None:
         """Two tokens, one of them dropped, and one more: no more calls, no larger drop."""
-        calls = Calls.of((0, 3, 5, 1, 2, 6), "2,3,-2,1")
-        found = shrunk("cache.stale-row-after-rollback", "kv.rollback", LLAMA, calls)
+        calls = Calls.of((0, 3, 5, 1), "2,1,-1,1")
+        found = shrunk("cache.stale-row-after-rollback", "kv.rollback", ADJACENT, calls)
         assert isinstance(found.last.asked, Calls)
         assert "2,-1,1" == found.last.asked.text
         assert (1, 2) == (found.last.model.layers, found.last.model.configuration.vocabulary)
@@ -144,7 +144,7 @@ class TestEngines:
 
     def test_trials_that_are_used_up_are_told(self) -> None:
         """What is printed then may not be the smallest."""
-        found = shrunk("rope.adjacent", "fwd.oracle", LLAMA, Calls.at_once(PROMPT), most=3)
+        found = shrunk("rope.half-split", "fwd.oracle", ADJACENT, Calls.at_once((0, 3)), most=3)
         assert not found.finished
         assert 3 == found.trials
         assert ("3 cases were tried, and no more; --trials allows others",) == found.notes
