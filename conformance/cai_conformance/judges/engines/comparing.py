@@ -56,7 +56,7 @@ class Allowance:
         return self.ulps * unit_in_last_place(float(np.max(np.abs(row))), self.precision)
 
     def __str__(self) -> str:
-        return "every bit equal" if self.exact else f"{self.ulps:.3g} ULP of {self.precision} allowed"
+        return "compared bit by bit" if self.exact else f"{self.ulps:.3g} ULP of {self.precision} allowed"
 
 
 def reshaped(probe: Probe) -> Allowance:
