@@ -14,6 +14,9 @@ from collections.abc import MutableSequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from cai_reference.errors import CaiReferenceError
 
 Element = TypeVar("Element")
@@ -76,6 +79,18 @@ class SplitMix64:
     def unit(self) -> float:
         """Return a double in [0, 1): the upper 53 bits of a draw, times 2^-53."""
         return (self.next_u64() >> 11) * 2.0**-53
+
+    def next_units(self, count: int) -> npt.NDArray[np.float64]:
+        """Return the next `count` doubles in [0, 1), float64 [count]: what so many calls of `unit` return.
+
+        The state is a counter, so that all of them can be mixed at once.
+        """
+        mixed = np.uint64(self.state) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(INCREMENT)
+        self.state = (self.state + count * INCREMENT) & MASK
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(FIRST_MULTIPLIER)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(SECOND_MULTIPLIER)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def below(generator: RandomBits, bound: int) -> int:

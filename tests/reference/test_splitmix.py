@@ -48,6 +48,14 @@ def test_the_state_moves_by_a_constant(seed: int, draws: int) -> None:
     assert (seed + draws * INCREMENT) % 2**64 == generator.state
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(0, 50))
+def test_many_units_at_once_are_those_of_single_draws(seed: int, count: int) -> None:
+    """The same doubles, and the same state behind them."""
+    many, single = SplitMix64(seed), SplitMix64(seed)
+    assert [single.unit() for _ in range(count)] == many.next_units(count).tolist()
+    assert single.state == many.state
+
+
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_has_64_bits(seed: int) -> None:
     """What does not fit into the state is refused, not wrapped."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from cai_reference.autograd import Parameter, from_flat
+from cai_reference.autograd import Parameter
 from cai_reference.layers.errors import (
     DuplicateName,
     EmptyName,
@@ -39,8 +39,8 @@ def xavier_uniform(name: str, fan_in: int, fan_out: int, generator: SplitMix64) 
     if fan_out < 1:
         raise ZeroFanOut
     limit = xavier_limit(fan_in, fan_out)
-    values = [limit * (2.0 * generator.unit() - 1.0) for _ in range(fan_in * fan_out)]
-    return Parameter(name, from_flat(values, (fan_in, fan_out)))
+    values = limit * (2.0 * generator.next_units(fan_in * fan_out) - 1.0)
+    return Parameter(name, values.reshape(fan_in, fan_out))
 
 
 def check_name(name: str) -> None:

@@ -67,8 +67,8 @@ class GroupedLinear:
         check_name(f"{name}.weight")
         shape = (groups, inputs // groups, outputs // groups)
         limit = xavier_limit(shape[1], shape[2])
-        drawn = [limit * (2.0 * generator.unit() - 1.0) for _ in range(shape[0] * shape[1] * shape[2])]
-        weight = Parameter(f"{name}.weight", np.array(drawn).reshape(shape))
+        drawn = limit * (2.0 * generator.next_units(shape[0] * shape[1] * shape[2]) - 1.0)
+        weight = Parameter(f"{name}.weight", drawn.reshape(shape))
         return cls(weight, Parameter(f"{name}.bias", np.zeros(outputs)))
 
     @property
