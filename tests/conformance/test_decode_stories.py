@@ -66,8 +66,12 @@ def test_a_run_on_own_stories_is_judged_without_a_golden(tmp_path: Path) -> None
     verdicts = verdicts_on(SUITE, result.out.encode(), asked=asked)
     assert [] == [name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL]
     passed = {name.partition("[")[0] for name, verdict in verdicts.items() if verdict.outcome is Outcome.PASS}
-    expected = {"trace.format", "trace.convention", "run.learning", "kv.inc", "cache.formula", "spec.eq", "spec.budget"}
+    expected = {"trace.format", "trace.convention", "run.learning", "cache.formula", "spec.budget"}
     assert expected | {"spec.eos", "spec.trace", "trace.recount", "run.replay"} == passed
+    # So little is learned that each generation repeats one token, which would be equal in any arm.
+    for check in ("kv.inc[cached]", "spec.eq[scripted]"):
+        assert Outcome.SKIPPED is verdicts[check].outcome
+        assert verdicts[check].message.startswith("this shows nothing, for it met ")
 
 
 BAD: list[tuple[str, bytes, type[ConformanceError], str]] = [
