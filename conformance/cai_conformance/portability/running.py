@@ -78,7 +78,7 @@ def examine(path: str, arithmetics: tuple[str, ...] = ARITHMETICS) -> Interprete
 
     Args:
         path: the program.
-        arithmetics: in which suites are recorded under every other setting.
+        arithmetics: in which suites are recorded under every other setting; only those that use BLAS under one of BLAS.
 
     Raises:
         InterpreterUnusable: it cannot record as it is, or has another version of this project.
@@ -99,14 +99,16 @@ def examine(path: str, arithmetics: tuple[str, ...] = ARITHMETICS) -> Interprete
         facts, _ = _answer(path, setting, ())
         same = next((run for run in runs if facts is not None and run.facts == facts), None)
         standing = NOT_HERE if facts is None else NEW if same is None else f"same as {same.setting}"
-        runs.append(Run(plain.numpy, setting.name, standing, facts, arithmetics if standing == NEW else ()))
+        used = FAST.identifier, *(() if setting.of_blas else (STRICT.identifier, LIBM.identifier))
+        recorded = tuple(name for name in arithmetics if name in used and standing == NEW)
+        runs.append(Run(plain.numpy, setting.name, standing, facts, recorded))
     return Interpreter(path, tuple(runs))
 
 
 def examine_all(paths: Sequence[str]) -> Iterator[Interpreter]:
     """Find out about this interpreter and about others, each with a NumPy of its own.
 
-    What does not use BLAS is recorded under every setting here, and elsewhere as it is: it takes most of the time.
+    What uses no BLAS takes most of the time: it is recorded under the other settings here, and elsewhere as it is.
 
     Raises:
         InterpreterUnusable: one of them cannot record, or has the NumPy of an earlier one.

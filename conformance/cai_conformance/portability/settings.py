@@ -35,6 +35,11 @@ class Setting:
     variables: Mapping[str, str]
     threads: int = 1
 
+    @property
+    def of_blas(self) -> bool:
+        """Whether it changes BLAS alone."""
+        return "OPENBLAS_CORETYPE" in self.variables
+
 
 NO_SETTING: Final = Setting("no setting", {})
 """One thread, and otherwise what the libraries choose by themselves."""

@@ -58,12 +58,14 @@ class TestExamining:
         assert "does not run on the recording machine" == found["kernel SkylakeX, 1 thread"]
 
     def test_what_proves_nothing_is_not_recorded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In no arithmetic; elsewhere as it is in all, and under the other settings in the fast one."""
+        """In no arithmetic; what uses no BLAS neither under another kernel, nor under any setting elsewhere."""
         monkeypatch.setattr(running, "_answer", answering)
         monkeypatch.setattr(sys, "executable", "8")
         here, there = examine_all(["7"])
         every = ("strict/1", "libm/1", "fast")
-        assert {True: {every}, False: {()}} == arithmetics_of(here)
+        assert {True: {every, ("fast",)}, False: {()}} == arithmetics_of(here)
+        assert {"kernel" in run.setting for run in here.runs if run.arithmetics == ("fast",)} == {True}
+        assert {"kernel" in run.setting for run in here.runs if run.arithmetics == every} == {False}
         assert {True: {every, ("fast",)}, False: {()}} == arithmetics_of(there)
         assert every == there.runs[0].arithmetics
 
