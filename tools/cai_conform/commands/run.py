@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from cai_conform import options
 from cai_conform.subject import closing_backend, find_backend
-from cai_conform.terminal import output, progress
+from cai_conform.terminal import output, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +82,26 @@ def run(
     expecting = apply_expectations(verdicts, expected, all_check_ids())
     report = make_report(subject.name, runs, expecting, required=level, notes=notes)
     show(report, output_format, color, quiet=quiet, verbose=verbose)
+    if not quiet:
+        _tell_how_to_shrink(subject, backend, verdicts)
     raise typer.Exit(report.exit_code())
+
+
+def _tell_how_to_shrink(subject: Backend, backend: str, verdicts: tuple[Verdict, ...]) -> None:
+    """Name the command that makes a failure small, where there is one: an engine can be asked about other models."""
+    from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.verdicts import Outcome
+
+    failed = [verdict.check.partition("[")[0] for verdict in verdicts if verdict.outcome is Outcome.FAIL]
+    if not failed or not isinstance(subject, EngineBackend):
+        return
+    from cai_conformance.shrinking.looking import identifiers_of
+
+    suite = failed[0].partition("::")[0]
+    check = next((name for name in identifiers_of(suite) if name.partition("[")[0] in failed), None)
+    if check is not None:
+        name = check.partition("::")[2].partition("[")[0]
+        say(f"cai-conform: to make it small: cai-conform shrink {suite} --backend {shlex.quote(backend)} -k {name}")
 
 
 def smoke(
