@@ -18,6 +18,7 @@ import pytest
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.backends.reference import ReferenceBackend
 from cai_conformance.engines.backend import EngineBackend
+from cai_conformance.engines.checkpointing import SavedTraining
 from cai_conformance.engines.description import Description
 from cai_conformance.engines.model_files import FolderModel, read_folder
 from cai_conformance.engines.opened import OpenedModel
@@ -101,6 +102,14 @@ class Wrapped:
         """Return weights and moments."""
         return self.inner.training_state()
 
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Save."""
+        return self.inner.save_training(directory)
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on."""
+        self.inner.resume_training(directory)
+
     def close(self) -> None:
         """Let go."""
         self.closed = True
@@ -158,6 +167,16 @@ class Planted(Wrapped):
         """Return weights and moments."""
         with self._wrong():
             return super().training_state()
+
+    def save_training(self, directory: Path) -> SavedTraining:
+        """Save."""
+        with self._wrong():
+            return super().save_training(directory)
+
+    def resume_training(self, directory: Path) -> None:
+        """Go on."""
+        with self._wrong():
+            super().resume_training(directory)
 
     @contextmanager
     def _wrong(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ from cai_reference.splitmix import SplitMix64
 from cai_reference.text.story_batches import StoryBatch
 from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups
 from cai_reference.training.decoder_training import DecoderTraining
+from support_fault_vehicles_checkpoints import checkpointing
 from support_fault_vehicles_others import OTHER_VEHICLES
 
 IDS: Final = (0, 166, 183, 240, 31, 88, 140, 260, 256, 72, 68, 273, 47, 166, 183, 31)
@@ -174,6 +175,7 @@ VEHICLES: Final[Mapping[Place, Callable[[str], bytes]]] = {
     Place.LOOP: decoding_loop,
     Place.SAMPLER: sampler,
     Place.TRAINING: training,
+    Place.CHECKPOINT: checkpointing,
     **OTHER_VEHICLES,
 }
 

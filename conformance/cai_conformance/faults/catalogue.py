@@ -9,6 +9,7 @@ from typing import Final
 
 from cai_conformance.faults.attending import ATTENDING
 from cai_conformance.faults.caches import CACHES
+from cai_conformance.faults.checkpoints import CHECKPOINTING
 from cai_conformance.faults.choosing import CHOOSING
 from cai_conformance.faults.computing import COMPUTING
 from cai_conformance.faults.data import LEARNING_FROM
@@ -48,6 +49,7 @@ FAULTS: Final = (
     *GRADIENTS,
     *OPTIMIZING,
     *LOADING,
+    *CHECKPOINTING,
     *SPECULATING,
     *TOKENIZING,
     *LEARNING_FROM,

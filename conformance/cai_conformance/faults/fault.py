@@ -32,6 +32,7 @@ class Place(StrEnum):
     EVALUATION = "evaluation"
     SELECTION = "selection"
     LOADING = "loading"
+    CHECKPOINT = "checkpoint"
     TRACE = "trace"
     ARITHMETIC = "arithmetic"
 

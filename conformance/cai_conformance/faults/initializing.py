@@ -85,7 +85,7 @@ INITIALIZING: Final = (
         "The root is forgotten, so that weights begin far too small.",
         "nntile/nntile#21; datawhalechina/happy-llm#209",
         _variance,
-        ("init.golden", "fwd.stage"),
+        ("init.golden", "init.stats", "fwd.stage"),
         ("I01",),
         (*exact(NGRAM), *run(NGRAM)),
     ),
@@ -109,6 +109,7 @@ INITIALIZING: Final = (
         "Each one starts the generator anew.",
         "",
         partial(_drawn, values=_same_for_all),
+        ("init.golden", "init.stats"),
     ),
     _fault(
         "goes-on",

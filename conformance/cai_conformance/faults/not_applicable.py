@@ -14,8 +14,6 @@ NOT_APPLICABLE: Final[Mapping[str, str]] = {
     " shift, which is one over two tokens, is computed from the newest two ids each time",
     "S03": "the recurrence of our models has no convolution, and no prompt of the suites is shorter than the two tokens"
     " of the draft's token shift",
-    "C01": "no suite asks a backend to save its training and go on: the messages of an engine that trains have no"
-    " word for it, and runs are whole. The reference's own checkpoints are held by its tests alone",
     "C02": "an engine that trains is given its batches, so that it has no position in data to lose, and no suite asks"
     " a backend to stop its own run and go on",
 }

@@ -35,10 +35,12 @@ class WrongEngine(ReferenceEngine):
     def __getattribute__(self, name: str) -> Any:
         """Return a public method that plants while it is called; anything else as it is."""
         found = super().__getattribute__(name)
-        return found if name.startswith("_") or not callable(found) else partial(self._called, found)
+        return found if name.startswith("_") or not callable(found) else partial(self._called, name)
 
-    def _called(self, method: Callable[..., object], *arguments: object, **named_arguments: object) -> object:
+    def _called(self, name: str, *arguments: object, **named_arguments: object) -> object:
         with _active(self._held):
+            # Looked up again, for the fault may be in the engine's own method.
+            method: Callable[..., object] = super().__getattribute__(name)
             return method(*arguments, **named_arguments)
 
 

@@ -36,6 +36,9 @@ ALLOWED: Final = Policy(PolicyKind.ULP, 1e6)
 ALWAYS: Final = frozenset({"trace.format", "trace.convention"})
 """Checks that are asked in every way."""
 
+OF_ANSWERS: Final = frozenset({"init.stats"})
+"""Checks that look at answers to vector cases which name another check."""
+
 SLOW: Final = frozenset({"run.replay"})
 """Checks that need a second run, which is asked of the quickest suite alone."""
 
@@ -132,7 +135,7 @@ def _selected(suite: Suite, way: Way, question: Question) -> Callable[[str], boo
     """Return which full ids are judged."""
     if way is Way.EXACT:
         asked = {f"{case.check}[{case.case}]" for case in question.vectors.cases} | ALWAYS
-        return lambda identifier: identifier.partition("::")[2] in asked
+        return lambda identifier: identifier.partition("::")[2] in asked or _name(identifier) in OF_ANSWERS
     names = ALWAYS | {check.name for check in suite.checks if check.of_edges == (way is Way.GIVEN)}
     if suite.identifier != QUICK:
         names -= SLOW

@@ -10,6 +10,7 @@ from typing import Any, Final
 from cai_conformance.engines.given_model import GivenModel
 from cai_conformance.interchange.configurations import read_configuration
 from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, SsmSpec
+from cai_reference.models.llama_configuration import LlamaConfiguration
 
 ATTENDING: Final = "attention"
 RECURRENT: Final = "ssm"
@@ -34,6 +35,7 @@ class ModelFacts:
         vocabulary: how many ids there are; None where that has to be asked.
         later_heads: for each later head, the tensors of the first head and its own, as pairs of names.
         output_biases: the tensors that add to logits, an entry an id.
+        tied: whether the table of ids gives the logits as well.
     """
 
     windows: tuple[int | None, ...] = ()
@@ -45,6 +47,7 @@ class ModelFacts:
     vocabulary: int | None = None
     later_heads: tuple[tuple[str, str], ...] = ()
     output_biases: tuple[str, ...] = ()
+    tied: bool = False
 
     @property
     def layers(self) -> int:
@@ -71,14 +74,15 @@ class ModelFacts:
 
 def facts_of(given: GivenModel) -> ModelFacts:
     """Return what a suite says of the model that it gives."""
-    phase, sizes = given.phase, given.sizes
+    phase, sizes, configuration = given.phase, given.sizes, given.model.configuration
     facts = ModelFacts(
         windows=tuple(sizes.window if name == WINDOWED else None for name in phase.mixer_names),
         rotary=any(ATTENDING in name for name in phase.mixer_names),
         recurrent=any(RECURRENT in name for name in phase.mixer_names),
         chunk=sizes.chunk,
         block=sizes.block,
-        vocabulary=given.model.configuration.vocabulary,
+        vocabulary=configuration.vocabulary,
+        tied=isinstance(configuration, LlamaConfiguration) and configuration.tied,
     )
     return with_heads(facts, tuple(given.tensors))
 
@@ -103,12 +107,14 @@ def facts_of_settings(settings: Mapping[str, Any]) -> ModelFacts:
         windows=tuple(_windows(settings, layers)),
         rotary=rotary,
         positions=_count(settings.get("max_position_embeddings")),
+        tied=settings.get("tie_word_embeddings") is True,
     )
 
 
 def _of_llama(settings: Mapping[str, Any]) -> ModelFacts:
     layers = _count(settings.get("layers")) or 0
-    return ModelFacts(windows=(_count(settings.get("window")),) * layers, rotary=True)
+    windows = (_count(settings.get("window")),) * layers
+    return ModelFacts(windows=windows, rotary=True, tied=settings.get("tied") is True)
 
 
 def _of_decoder(settings: Mapping[str, Any]) -> ModelFacts:

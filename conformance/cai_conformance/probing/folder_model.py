@@ -103,6 +103,10 @@ class FolderModel:
             self._holds = (name, precision)
         return self._loaded
 
+    def forget(self) -> None:
+        """Load anew at the next call."""
+        self._holds = None
+
     @contextmanager
     def changed(self, name: str, values: Tensors | None = None, precision: str | None = None) -> Iterator[None]:
         """Let `load` mean a changed model for a while."""

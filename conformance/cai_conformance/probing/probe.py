@@ -51,6 +51,10 @@ class ProbedModel(Protocol):
         """Have the model loaded unless it is the one that the engine holds; all slots are empty after a load."""
         ...
 
+    def forget(self) -> None:
+        """Load anew at the next call, whatever the engine holds: its weights were trained."""
+        ...
+
     def changed(
         self, name: str, values: Tensors | None = None, precision: str | None = None
     ) -> AbstractContextManager[None]:

@@ -42,6 +42,10 @@ class SuiteModel:
         """
         return self.opened.load()
 
+    def forget(self) -> None:
+        """Load anew at the next call."""
+        self.opened.forget()
+
     def changed(
         self, name: str, values: Tensors | None = None, precision: str | None = None
     ) -> AbstractContextManager[None]:

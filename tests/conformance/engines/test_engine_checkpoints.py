@@ -23,6 +23,7 @@ from cai_reference.arithmetic import FAST, STRICT
 from cai_reference.checkpoints.saved import read_checkpoint
 from support_engines import HEADS, SUITE, Wrapped
 from support_foreign_engines import write_folder
+from support_serving_engine import SmallEngine
 
 BATCH: Final = TrainingBatch(((0, 17, 300, 17), (0, 5, 0, 0)), (((17, 300, 17, 1), (5, 1, -1, -1)),))
 SETTINGS: Final = TrainingSettings(0.01, 0.9, 0.99, 1e-4, 0.1, 0.5, ("model.embed_tokens.weight",))
@@ -171,7 +172,7 @@ class TestForeignObjects:
 
     def test_the_feature_needs_both_methods_and_has_to_be_listed(self) -> None:
         """One that lists it without them does not offer it."""
-        assert checkpointing(GuardedEngine(Wrapped())) is None
+        assert checkpointing(GuardedEngine(SmallEngine())) is None
         whole = GuardedEngine(Foreign(SavedTraining))
         assert checkpointing(whole) is whole
         whole.description = replace(whole.description, features=frozenset({Feature.TRAIN}))

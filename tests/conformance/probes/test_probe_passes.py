@@ -72,7 +72,7 @@ class TestSuites:
         assert len(set(names)) == len(names)
         for place, check in enumerate(SELF_CHECKS):
             assert not check.requires or check.requires in names[:place]
-        assert {Level.I1, Level.I2, Level.I3, Level.T1} == {check.level for check in SELF_CHECKS}
+        assert {Level.I1, Level.I2, Level.I3, Level.T1, Level.T3} == {check.level for check in SELF_CHECKS}
 
     @pytest.mark.exhaustive
     def test_findings_name_the_cases_of_their_check(self) -> None:

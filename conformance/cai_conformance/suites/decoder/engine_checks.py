@@ -12,6 +12,7 @@ from typing import Final
 from cai_conformance.backends.decoder.phases import DecodePhase
 from cai_conformance.judges.engines import (
     accumulating,
+    checkpointing,
     cutting,
     differencing,
     disturbing,
@@ -288,13 +289,49 @@ SELF_CHECKS: Final = (
         "A logarithm of summed exponentials that does not take out the largest logit overflows.",
         loss_shifting.WITNESSES,
     ),
+    SelfCheck(
+        "ckpt.roundtrip",
+        Level.T3,
+        checkpointing.judge_roundtrip,
+        checkpointing.ROUNDTRIP_CASES,
+        "what is saved comes back in every bit, and saving changes nothing",
+        "Two steps, a checkpoint, a step; then the model is loaded anew, the checkpoint resumed, and the step taken "
+        "again. Weights in few digits show at once, a head that is no longer tied in the step.",
+        checkpointing.ROUNDTRIP_WITNESSES,
+    ),
+    SelfCheck(
+        "ckpt.resume",
+        Level.T3,
+        checkpointing.judge_resume,
+        (),
+        "two steps, a checkpoint, another training, and two more steps are four steps in a row",
+        "In every bit, unless the engine says that chance moves its bits. The first step and part that differ are "
+        "named: moments that begin anew, a step that is counted from 1, settings of the training between.",
+        checkpointing.RESUME_WITNESSES,
+    ),
+    SelfCheck(
+        "ckpt.strict",
+        Level.T3,
+        checkpointing.judge_strict,
+        checkpointing.STRICT_CASES,
+        "a damaged checkpoint is refused and everything stays, or nothing of it is lost",
+        "Files that are cut, missing or renamed are asked of every engine, bytes that change of one that claims "
+        "checksums. What is refused must leave weights, moments and the next step as they were.",
+        checkpointing.STRICT_WITNESSES,
+        requires="ckpt.roundtrip",
+    ),
 )
 """In the order of judging."""
 
 
 def engine_checks(phase: DecodePhase) -> tuple[Check, ...]:
     """Return the checks of one suite that drive a backend, in the order of judging."""
-    return (*(each.check() for each in SELF_CHECKS if each.belongs_to(phase)), *_given_training_checks())
+    own = [each for each in SELF_CHECKS if each.belongs_to(phase)]
+    return (
+        *(each.check() for each in own if each.level is not Level.T3),
+        *_given_training_checks(),
+        *(each.check() for each in own if each.level is Level.T3),
+    )
 
 
 def _given_training_checks() -> tuple[Check, ...]:

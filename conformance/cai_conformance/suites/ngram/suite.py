@@ -8,7 +8,7 @@ from cai_conformance.judges.cases import ngrams, special_texts, texts
 from cai_conformance.judges.cases.answers import COMPARED, TIES
 from cai_conformance.judges.golden import NUMBERS, RECORDS, golden_bits, golden_records, golden_stages
 from cai_conformance.judges.grammar import READ, STATED, judge_conventions, judge_grammar
-from cai_conformance.judges.ngram import consistency, published
+from cai_conformance.judges.ngram import consistency, initial_values, published
 from cai_conformance.judges.ngram.consistency import judge_consistency, judge_learning
 from cai_conformance.judges.ngram.published import judge_published_bits, judge_published_text
 from cai_conformance.judges.replay import LINES, judge_replay
@@ -177,6 +177,18 @@ CHECKS: Final = (
         Level.T0,
         "initial weights have the defined bits",
         "limit · (2u − 1), row by row. Interpolating between the limits instead gives other last bits.",
+    ),
+    Check(
+        "init.stats",
+        Level.T0,
+        "initial weights have the mean and the spread of their law, and no two tensors are the same draws",
+        "Of any generator, in any arithmetic: limits that are forgotten to be rooted, and tensors that all begin with "
+        "the same draws. By how much a mean may be off follows from how many numbers there are.",
+        initial_values.judge_initial_statistics,
+        initial_values.CASES,
+        requires=("trace.convention",),
+        of_edges=True,
+        witnesses=initial_values.WITNESSES,
     ),
     Check(
         "fwd.stage",
