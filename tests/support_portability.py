@@ -14,7 +14,7 @@ from cai_conformance.trace.records import Envelope, Record, Trace
 
 FACTS: Final = Facts("0.1.0", "Test x1", "2.9.0", "openblas 9", "Oak", "1", "SSE", "glibc 9", "0123456789abcdef")
 RUN: Final = Run("2.9.0", "no setting", NEW, FACTS, ARITHMETICS)
-OTHER: Final = Run("2.9.0", "kernel Elm", NEW, FACTS, ARITHMETICS)
+OTHER: Final = Run("2.9.0", "kernel Elm", NEW, FACTS, ("strict/1", "fast"))
 IDLE: Final = Run("2.9.0", "kernel Ash", "same as no setting", FACTS)
 
 LINES: Final = (

@@ -142,9 +142,11 @@ class TestPortability:
         """The counts of its classes."""
         (copied.root / "portability.json").write_bytes(write(table_of(copied, "course.ngram")))
         found = fingerprint()
-        assert (True, "3 invariant") == (found.sound, found.values["portable strict/1"])
+        assert (True, "3 invariant under 2 settings") == (found.sound, found.values["portable strict/1"])
         assert found.values["portability"].startswith("1 suite, 2 settings, NumPy 2.9.0; not recorded: ")
-        assert found.values["portable fast"].startswith("1 invariant, 2 within 3 ULP, 1 token-stable; most: ")
+        assert found.values["portable fast"].startswith(
+            "1 invariant, 2 within 3 ULP, 1 token-stable under 2 settings; most: "
+        )
 
     def test_a_table_of_other_goldens_is_told_and_no_fault(self, copied: GoldenStore) -> None:
         """The goldens are right; it only says nothing of them."""

@@ -22,7 +22,8 @@ def overview(table: Table, store: GoldenStore) -> Iterator[tuple[str, str]]:
     yield "portability", "; ".join(told)
     for name in sorted({name for suite in table.suites.values() for name in suite.arithmetics}, key=_place):
         parts = {key: each.arithmetics[name] for key, each in table.suites.items() if name in each.arithmetics}
-        yield f"portable {name}", _sentence(parts)
+        settings = sum(name in run.arithmetics for run in table.runs)
+        yield f"portable {name}", _sentence(parts, f" under {_counted(settings, 'setting')}")
 
 
 def suite_lines(table: Table) -> Iterator[str]:
@@ -32,8 +33,8 @@ def suite_lines(table: Table) -> Iterator[str]:
             yield f"{suite}: {name}: {_sentence({suite: part})}"
 
 
-def _sentence(parts: dict[str, ArithmeticTable]) -> str:
-    """Return the counts of the classes that occur, and the record that moves most."""
+def _sentence(parts: dict[str, ArithmeticTable], where: str = "") -> str:
+    """Return the counts of the classes that occur, where that was seen, and the record that moves most."""
     records = [(f"{suite} {label}", each) for suite, part in parts.items() for label, each in part.moved.items()]
     most = max((each.ulp for _, each in records if each.standing is Standing.ULP), default=0)
     words = {standing: standing.value for standing in Standing} | {
@@ -41,7 +42,7 @@ def _sentence(parts: dict[str, ArithmeticTable]) -> str:
         Standing.UNSTABLE: "UNSTABLE",
     }
     numbers = {standing: sum(part.counts[standing] for part in parts.values()) for standing in Standing}
-    counts = ", ".join(f"{number} {words[standing]}" for standing, number in numbers.items() if number)
+    counts = ", ".join(f"{number} {words[standing]}" for standing, number in numbers.items() if number) + where
     worst = worst_of(records)
     if worst is None:
         return counts

@@ -72,7 +72,10 @@ class TestGoldenPortability:
     """`cai-conform golden portability`: the table."""
 
     def test_a_table_is_written(self, recorded: list[str], tmp_path: Path) -> None:
-        """The classes of every arithmetic: a batch loss is 4016555824f35418 instead of 4016555824f35415."""
+        """The classes of every arithmetic: a batch loss is 4016555824f35418 instead of 4016555824f35415.
+
+        Kernel Elm is not recorded in `libm/1`.
+        """
         recorded.extend(["libm/1", "fast"])
         path = tmp_path / "portability.json"
         done = invoke("golden", "portability", "ngram", "--output", path)
@@ -83,7 +86,7 @@ class TestGoldenPortability:
         parts = table.suites["course.ngram"].arithmetics
         assert {} == parts["strict/1"].moved
         expected = {"BITS step=3": RecordClass(ulp=3, setting=OTHER.name)}
-        assert expected == parts["libm/1"].moved == parts["fast"].moved
+        assert ({}, expected) == (parts["libm/1"].moved, parts["fast"].moved)
 
     def test_strict_that_moves_is_exit_code_1(self, recorded: list[str], tmp_path: Path) -> None:
         """And the table tells it all the same."""

@@ -84,10 +84,11 @@ class TestSummary:
         text, _, rest = found["portability"].partition("; not recorded: ")
         assert "2 suites, 2 settings, NumPy 2.9.0" == text
         assert len(goldens.suites()) - 2 == len(rest.split(", "))
-        assert "6 invariant" == found["portable strict/1"] == found["portable libm/1"]
+        assert "6 invariant under 2 settings" == found["portable strict/1"]
+        assert "6 invariant under 1 setting" == found["portable libm/1"]
         assert (
-            "2 invariant, 4 within 3 ULP, 2 token-stable; most: course.ngram DECODE arm=full prompt=0, "
-            f"token-stable: 4 in the last digit, digests ({OTHER.name})"
+            "2 invariant, 4 within 3 ULP, 2 token-stable under 2 settings; most: "
+            f"course.ngram DECODE arm=full prompt=0, token-stable: 4 in the last digit, digests ({OTHER.name})"
         ) == found["portable fast"]
         assert ["portability", "portable strict/1", "portable libm/1", "portable fast"] == list(found)
 
