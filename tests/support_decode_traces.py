@@ -43,6 +43,9 @@ DRIVEN: Final = frozenset(
         "loss.given",
         "grad.given",
         "opt.given",
+        "ckpt.roundtrip",
+        "ckpt.resume",
+        "ckpt.strict",
     }
 )
 """The checks of every suite that drive a backend call by call, which no trace can answer."""

@@ -65,14 +65,6 @@ def stir(parameters: Sequence[Parameter], seed: int) -> None:
         parameter.assign(parameter.value + factor * drawn)
 
 
-class Still(SplitMix64):
-    """Draws one and the same number, which makes models of the published size quickly."""
-
-    def unit(self) -> float:
-        """Return ½, on which every initial value is centred."""
-        return 0.5
-
-
 def sequence(vocabulary: int, length: int, seed: int = 5) -> list[int]:
     """Return ids with repetitions and the zero id among them."""
     generator = SplitMix64(seed)

@@ -25,7 +25,7 @@ from cai_reference.models.errors import EmptyDecoder, SizeTooSmall
 from cai_reference.models.registry import decayed_names, parameter_count, weight_count
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from cai_reference.splitmix import INCREMENT, MASK, SplitMix64
-from support_decoder_models import CONFIGURATIONS, DRAFT, PLAIN, Still, small, small_draft
+from support_decoder_models import CONFIGURATIONS, DRAFT, PLAIN, small, small_draft
 from support_raising import raises
 
 FULL, SSM, LATENT = AttentionSpec(), SsmSpec(), LatentSpec(32, 8)
@@ -56,7 +56,7 @@ def made(sizes: DecoderConfiguration | DraftConfiguration, generator: SplitMix64
 @pytest.mark.parametrize(("sizes", "weights", "biases"), PHASES.values(), ids=PHASES)
 def test_the_published_totals(sizes: DecoderConfiguration | DraftConfiguration, weights: int, biases: int) -> None:
     """Counted on a model that is really made, at the published size."""
-    parameters = made(sizes, Still(0))
+    parameters = made(sizes, SplitMix64(0))
     assert (weights, weights + biases) == (weight_count(parameters), parameter_count(parameters))
 
 

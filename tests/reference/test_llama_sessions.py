@@ -23,7 +23,8 @@ from cai_reference.decoding.speculation import speculate
 from cai_reference.errors import CaiReferenceError
 from cai_reference.layers.errors import ZeroEnergyRow
 from cai_reference.models.llama import Llama
-from support_decoder_models import Still, sequence
+from cai_reference.splitmix import SplitMix64
+from support_decoder_models import sequence
 from support_llama_models import CONFIGURATIONS, PLAIN, small, stirred
 from support_sessions import refuses
 
@@ -139,7 +140,7 @@ class TestCaches:
         sizes = replace(
             PLAIN, layers=1, heads=heads, key_value_heads=groups, head_width=width, window=window, feed_forward=1
         )
-        session = Session(Llama.initialize(sizes, Still(0)), FAST, SessionOptions(capacity=20, slack=slack))
+        session = Session(Llama.initialize(sizes, SplitMix64(0)), FAST, SessionOptions(capacity=20, slack=slack))
         row = 2 * groups * width
         places = 20 if window is None else min(20, window + slack)
         formula = "2*G*w*t" if window is None else "2*G*w*min(t,W)"

@@ -15,7 +15,7 @@ from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.decoder_configuration import AttentionSpec, LatentSpec, MixerSpec, SsmSpec
 from cai_reference.splitmix import SplitMix64
-from support_decoder_models import CONFIGURATIONS, PLAIN, Still, sequence, small
+from support_decoder_models import CONFIGURATIONS, PLAIN, sequence, small
 from support_sessions import lone
 
 HEADS, WIDTH, LATENT, ROPE = PLAIN.heads, PLAIN.width, 3, 4
@@ -126,7 +126,7 @@ def test_chunks_and_detours_are_counted_alike() -> None:
 def published(*mixers: MixerSpec, latent: LatentCache = LatentCache.HEADS, capacity: int = 192) -> Session:
     """Open a session over blocks of the published width, with a small vocabulary and feed-forward layer."""
     sizes = replace(PLAIN, width=128, heads=8, feed_forward=1, mixers=mixers)
-    return Session(Decoder.initialize(sizes, Still(0)), FAST, SessionOptions(capacity=capacity, latent=latent))
+    return Session(Decoder.initialize(sizes, SplitMix64(0)), FAST, SessionOptions(capacity=capacity, latent=latent))
 
 
 def floats_after(session: Session, tokens: int) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from cai_conformance.backends.decoder.plan import PHASES, PUBLISHED_SIZES, Sizes
+from cai_reference.arithmetic import Array
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.decoder_configuration import DecoderConfiguration
 from cai_reference.models.token_shift_draft import TokenShiftDraft
@@ -25,9 +26,9 @@ SMALL_VOCABULARY: Final = 8
 class Constant(SplitMix64):
     """A generator that costs nothing: every draw is the same."""
 
-    def unit(self) -> float:
-        """Return ¾, so that a matrix is half its limit everywhere."""
-        return 0.75
+    def next_units(self, count: int) -> Array:
+        """Return ¾ so many times, so that a matrix is half its limit everywhere."""
+        return np.full(count, 0.75)
 
 
 class Models:

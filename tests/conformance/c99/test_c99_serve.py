@@ -213,7 +213,7 @@ class TestWhatIsSaidAboutItself:
         assert (description.name, description.arithmetic) == ("cai-c99", "strict/1")
         assert description.precision.coarsest == "float64"
         assert description.nondeterminism == "none"
-        assert description.features == frozenset(Feature) - {Feature.TRAIN}
+        assert description.features == frozenset(Feature) - {Feature.TRAIN, Feature.CHECKPOINT}
         assert (sorted(description.arms), description.slots) == (["cached", "full"], 16)
 
     def test_the_likeliest_ids_come_with_their_log_probabilities(

@@ -23,14 +23,6 @@ from cai_reference.nets.structure import LayerSpec
 from cai_reference.splitmix import SplitMix64
 
 
-class _Undrawn(SplitMix64):
-    """A generator that draws nothing, for parameters that are overwritten at once."""
-
-    def unit(self) -> float:
-        """Return the middle of its range, which makes every weight 0."""
-        return 0.5
-
-
 def net_to_decoder(net: NetFile) -> Model:
     """Return the model of a net. Numbers of single precision become the same numbers in double precision.
 
@@ -68,8 +60,8 @@ def undrawn(configuration: DecoderConfiguration | DraftConfiguration) -> Model:
         MixerError: widths, heads or windows do not fit.
     """
     if isinstance(configuration, DraftConfiguration):
-        return TokenShiftDraft.initialize(configuration, _Undrawn(0))
-    return Decoder.initialize(configuration, _Undrawn(0))
+        return TokenShiftDraft.initialize(configuration, SplitMix64(0))
+    return Decoder.initialize(configuration, SplitMix64(0))
 
 
 def _differences(expected: Sequence[LayerSpec], found: Sequence[LayerSpec]) -> Iterator[LayerDiffers]:
