@@ -13,7 +13,7 @@ from typing import TypeAlias
 from cai_conformance.backends.protocol import TraceRequest
 from cai_conformance.goldens import GoldenStore
 from cai_conformance.portability.classes import classify
-from cai_conformance.portability.running import ARITHMETICS, Interpreter, Run, examine, examine_all, record
+from cai_conformance.portability.running import ARITHMETICS, NOT_HERE, Interpreter, Run, examine, examine_all, record
 from cai_conformance.portability.table import ArithmeticTable, SuiteTable, Table, golden_digest
 from cai_conformance.questions import Options, question_for
 from cai_conformance.suites.suite import Suite
@@ -103,7 +103,7 @@ def request_of(suite: Suite, store: GoldenStore, arithmetic: str) -> TraceReques
 
 def _compared(run: Run, request: TraceRequest, golden: bytes) -> str:
     if not run.counts:
-        return run.standing
+        return "does not run here" if run.standing == NOT_HERE else run.standing
     return SAME_BYTES if record(sys.executable, run, [request])[0] == golden else OTHER_BYTES
 
 

@@ -64,7 +64,7 @@ class TestGoldenSettings:
             "course.ngram: no setting: same bytes",
             f"course.ngram: kernel Elm: {word}",
             "course.ngram: kernel Ash: same as no setting",
-            "course.ngram: kernel Yew: does not run on the recording machine",
+            "course.ngram: kernel Yew: does not run here",
         ] == done.out.splitlines()
 
 
