@@ -87,14 +87,6 @@ class ReferenceBackend:
             environment[variable] = "1" if os.environ.get(variable) == "2" else "2"
         return self._in_fresh_process(request, environment)
 
-    def trace_under(self, request: TraceRequest, settings: Mapping[str, str]) -> bytes:
-        """Answer a request in a fresh interpreter with some environment variables set.
-
-        Raises:
-            BackendCrashed: the interpreter failed, or took longer than `WORKER_SECONDS`.
-        """
-        return self._in_fresh_process(request, {**os.environ, **settings})
-
     def _in_fresh_process(self, request: TraceRequest, environment: dict[str, str]) -> bytes:
         roots = [*map(str, _source_roots()), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(roots)

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cai_conformance.engines.given_model import GivenModel
-from cai_conformance.faults import HeldFault, Planting, Vehicle, Way, fault_named
+from cai_conformance.faults import HeldFault, Place, Planting, Vehicle, Way, fault_named
 from cai_conformance.goldens import GoldenStore, locate
 from cai_conformance.judges.evidence import Evidence, Question
 from cai_conformance.killing.backend import WrongBackend
@@ -41,6 +41,12 @@ OF_ANSWERS: Final = frozenset({"init.stats"})
 
 SLOW: Final = frozenset({"run.replay"})
 """Checks that need a second run, which is asked of the quickest suite alone."""
+
+CHECKPOINTS: Final = frozenset({"ckpt.roundtrip", "ckpt.resume", "ckpt.strict"})
+"""Checks that train and resume for each of their cases, which take a fifth of the time of all."""
+
+RESUMED: Final = frozenset({Place.TRAINING, Place.LOADING, Place.CHECKPOINT})
+"""Where a fault has to act for a checkpoint to show it."""
 
 QUICK: Final = "course.ngram"
 
@@ -89,7 +95,7 @@ def observe(slug: str, vehicle: Vehicle) -> Observation:
     evidence = _Unmeasured(WrongBackend(held), question)
     outcomes: dict[str, set[Outcome]] = defaultdict(set)
     with threadpool_limits(1), _nothing_drawn(vehicle.way):
-        for verdict in judge_suite(suite, evidence, _selected(suite, vehicle.way, question)):
+        for verdict in judge_suite(suite, evidence, _selected(suite, vehicle.way, question, held)):
             outcomes[_name(verdict.check)].add(verdict.outcome)
     _forget_models()
     return _observation(vehicle, outcomes)
@@ -131,7 +137,7 @@ def _question(suite: Suite, way: Way) -> Question:
     return replace(question, request=replace(question.request, vectors=vectors))
 
 
-def _selected(suite: Suite, way: Way, question: Question) -> Callable[[str], bool]:
+def _selected(suite: Suite, way: Way, question: Question, held: HeldFault | None) -> Callable[[str], bool]:
     """Return which full ids are judged."""
     if way is Way.EXACT:
         asked = {f"{case.check}[{case.case}]" for case in question.vectors.cases} | ALWAYS
@@ -139,6 +145,8 @@ def _selected(suite: Suite, way: Way, question: Question) -> Callable[[str], boo
     names = ALWAYS | {check.name for check in suite.checks if check.of_edges == (way is Way.GIVEN)}
     if suite.identifier != QUICK:
         names -= SLOW
+    if held is not None and not held.fault.places & RESUMED:
+        names -= CHECKPOINTS
     return lambda identifier: _name(identifier) in names
 
 
