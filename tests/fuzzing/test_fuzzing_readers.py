@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuzzing.catalogue import TARGETS
 from fuzzing.target import problem_of
 
-MANY = 800
+MANY = 400
 """So many inputs a target of the usual share gets where there is time."""
 
 NUMBERS = st.integers(0, (1 << 40) - 1)

@@ -56,7 +56,7 @@ class TestBits:
 
     @pytest.mark.exhaustive
     @given(ids=ids_of, data=st.data())
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     def test_many_cuttings_give_the_bits_of_the_whole_pass(
         self, name: str, ids: list[int], data: st.DataObject
     ) -> None:
