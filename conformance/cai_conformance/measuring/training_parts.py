@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.engines.description import MANTISSA_BITS
-from cai_conformance.engines.errors import AnswerOutOfShape
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.reference_training import ReferenceTraining
-from cai_conformance.engines.tensor_names import native_tensors
-from cai_conformance.engines.training import TrainingEngine
+from cai_conformance.engines.tensor_names import answered_tensors
+from cai_conformance.engines.training import TrainingEngine, TrainingSettings
 from cai_conformance.measuring.distances import unit_in_last_place
 from cai_conformance.measuring.reordering import can_reorder, reordered
 from cai_conformance.measuring.training_probe import TrainingProbe, fresh_model
 from cai_reference.arithmetic import STRICT, Array
+from cai_reference.models.stack import DecoderStack
 
 LOSS, GRADIENT, FIRST_MOMENT, SECOND_MOMENT, WEIGHTS = "loss", "gradient", "first moment", "second moment", "weights"
 REORDERED_SEEDS: Final = (7, 8)
@@ -43,7 +43,12 @@ class TrainingPart:
 
 def reference_parts(opened: OpenedModel, probe: TrainingProbe) -> tuple[TrainingPart, ...]:
     """Return the parts of the reference's steps in strict arithmetic, in the order in which they are computed."""
-    training = ReferenceTraining(fresh_model(opened.given), probe.settings, STRICT)
+    return reference_steps(fresh_model(opened.given), probe)
+
+
+def reference_steps(model: DecoderStack, probe: TrainingProbe) -> tuple[TrainingPart, ...]:
+    """Return the same of a model, which is trained."""
+    training = ReferenceTraining(model, probe.settings, STRICT)
     parts: list[TrainingPart] = []
     for step in range(len(probe.batches)):
         batch = probe.batch(step)
@@ -61,20 +66,49 @@ def engine_parts(opened: OpenedModel, engine: TrainingEngine, probe: TrainingPro
     """
     opened.forget()
     opened.load()
-    parts: list[TrainingPart] = []
+    layout, name = opened.given.phase.weights_layout, opened.description.name
+    wanted = values_of(opened.given.model)
     try:
-        engine.start_training(probe.settings_for(opened.given))
-        for step in range(len(probe.batches)):
-            batch = probe.batch(step)
-            gradients = engine.gradients(batch).gradients
-            loss = engine.train_step(batch)
-            state = engine.training_state()
-            tensors = (gradients, state.first_moments, state.second_moments, state.weights)
-            parts += _step(step + 1, loss, *(_checked(opened, each) for each in tensors))
+        return engine_steps(
+            engine, probe.settings_for(opened.given), probe, lambda found: answered_tensors(layout, found, wanted, name)
+        )
     finally:
         # Whatever went wrong, the weights are no longer those that were loaded.
         opened.forget()
+
+
+def engine_steps(
+    engine: TrainingEngine,
+    settings: TrainingSettings,
+    probe: TrainingProbe,
+    by_name: Callable[[Mapping[str, Array]], Tensors],
+) -> tuple[TrainingPart, ...]:
+    """Train an engine that has just loaded, and return the parts of its steps.
+
+    Args:
+        engine: which.
+        settings: those of the probe, by the engine's names.
+        probe: the batches.
+        by_name: the engine's tensors by the reference's names.
+
+    Raises:
+        AnswerOutOfShape, EngineError: as `engine_parts`.
+    """
+    parts: list[TrainingPart] = []
+    engine.start_training(settings)
+    for step in range(len(probe.batches)):
+        batch = probe.batch(step)
+        gradients = engine.gradients(batch).gradients
+        loss = engine.train_step(batch)
+        state = engine.training_state()
+        tensors = (gradients, state.first_moments, state.second_moments, state.weights)
+        parts += _step(step + 1, loss, *map(by_name, tensors))
     return tuple(parts)
+
+
+def values_of(model: DecoderStack) -> Tensors:
+    """Return the values of a model's parameters by their names."""
+    return {parameter.name: parameter.value for parameter in model.parameters}
 
 
 def part_floors(
@@ -133,20 +167,6 @@ def _step(
     yield TrainingPart(step, LOSS, {LOSS: np.array([loss])})
     for kind, tensors in ((GRADIENT, gradients), (FIRST_MOMENT, first), (SECOND_MOMENT, second), (WEIGHTS, weights)):
         yield TrainingPart(step, kind, tensors)
-
-
-def _checked(opened: OpenedModel, tensors: Mapping[str, Array]) -> Tensors:
-    name, model = opened.description.name, opened.given.model
-    try:
-        found = native_tensors(opened.given.phase.weights_layout, tensors)
-    except KeyError as error:
-        raise AnswerOutOfShape(name, f"a tensor {error}", "those of the model's file") from None
-    shapes = {each.name: each.shape for each in model.parameters}
-    for wanted, shape in shapes.items():
-        if wanted not in found or found[wanted].shape != shape:
-            got = "nothing" if wanted not in found else f"shape {list(found[wanted].shape)}"
-            raise AnswerOutOfShape(name, got, f"the tensor {wanted} of shape {list(shape)}")
-    return {wanted: found[wanted] for wanted in shapes}
 
 
 def _moved_back(part: TrainingPart, seed: int) -> TrainingPart:

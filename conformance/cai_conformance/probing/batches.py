@@ -8,18 +8,16 @@ In text, a row is ids, rows are joined by slashes, and each batch is one step: `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from cai_conformance.backends.decoder.given import Tensors
-from cai_conformance.engines.errors import AnswerOutOfShape
 from cai_conformance.engines.features import training
 from cai_conformance.engines.model_files import FolderModel
-from cai_conformance.engines.reference_training import ReferenceTraining, loss_and_gradients
-from cai_conformance.engines.tensor_names import file_names, native_tensors
+from cai_conformance.engines.reference_training import loss_and_gradients
+from cai_conformance.engines.tensor_names import answered_tensors, file_names
 from cai_conformance.engines.training import TrainingBatch, TrainingEngine, TrainingSettings
 from cai_conformance.judges.engines.comparing import EXACT_ARITHMETIC
 from cai_conformance.judges.engines.driving import UNTRAINED
@@ -33,13 +31,16 @@ from cai_conformance.measuring.training_parts import (
     SECOND_MOMENT,
     WEIGHTS,
     TrainingPart,
+    engine_steps,
+    reference_steps,
+    values_of,
 )
 from cai_conformance.measuring.training_probe import BETA_1, BETA_2, DECAY, EPSILON, RATE, TrainingProbe
 from cai_conformance.probing.calls import read_ids
 from cai_conformance.probing.errors import BatchUnreadable, CallsUnreadable
 from cai_conformance.probing.judged import CheckedFolder, Judged, judged_safely
 from cai_conformance.verdicts import Level, Outcome
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import STRICT
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.registry import decayed_names
 from cai_reference.models.stack import DecoderStack
@@ -152,7 +153,7 @@ def _judged(check: BatchCheck, batches: Batches, folder: CheckedFolder) -> Judge
     # It is trained, so the one that others share will not do.
     held = folder.read()
     asked = _asked(held.model, batches)
-    right = _right(held, asked)
+    right = reference_steps(held.model, asked)
     found = _found(folder, engine, held, asked)
     precision = probe.description.precision.coarsest
     comparison = TrainingComparison(right, found, asked, *_allowed(folder, len(right), precision), precision)
@@ -176,62 +177,17 @@ def _asked(model: DecoderStack, batches: Batches) -> TrainingProbe:
     return TrainingProbe(stories, settings, heads)
 
 
-def _right(held: FolderModel, asked: TrainingProbe) -> tuple[TrainingPart, ...]:
-    trained = ReferenceTraining(held.model, asked.settings, STRICT)
-    parts: list[TrainingPart] = []
-    for step in range(len(asked.batches)):
-        batch = asked.batch(step)
-        found = trained.step(batch.inputs, batch.targets)
-        tensors = (found.gradients, found.first_moments, found.second_moments, found.weights)
-        parts += _parts(step + 1, found.loss, *tensors)
-    return tuple(parts)
-
-
 def _found(
     folder: CheckedFolder, engine: TrainingEngine, held: FolderModel, asked: TrainingProbe
 ) -> tuple[TrainingPart, ...]:
-    names = file_names(held.layout, asked.settings.decayed)
-    shapes = {each.name: each.shape for each in held.model.parameters}
-    name = folder.probe.description.name
+    settings = replace(asked.settings, decayed=file_names(held.layout, asked.settings.decayed))
+    name, wanted = folder.probe.description.name, values_of(held.model)
     folder.probe.engine.load(folder.path)
-    parts: list[TrainingPart] = []
     try:
-        engine.start_training(replace(asked.settings, decayed=names))
-        for step in range(len(asked.batches)):
-            batch = asked.batch(step)
-            gradients = engine.gradients(batch).gradients
-            loss = engine.train_step(batch)
-            state = engine.training_state()
-            tensors = (gradients, state.first_moments, state.second_moments, state.weights)
-            parts += _parts(step + 1, loss, *(_checked(name, held, shapes, each) for each in tensors))
+        return engine_steps(engine, settings, asked, lambda found: answered_tensors(held.layout, found, wanted, name))
     finally:
         # What was trained is no longer what was loaded.
         folder.probe.engine.load(folder.path)
-    return tuple(parts)
-
-
-def _checked(
-    engine: str, held: FolderModel, shapes: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Array]
-) -> Tensors:
-    try:
-        found = native_tensors(held.layout, tensors)
-    except KeyError as error:
-        raise AnswerOutOfShape(engine, f"a tensor {error}", "those of the model's file") from None
-    for wanted, shape in shapes.items():
-        if wanted not in found or found[wanted].shape != shape:
-            got = "nothing" if wanted not in found else f"shape {list(found[wanted].shape)}"
-            raise AnswerOutOfShape(engine, got, f"the tensor {wanted} of shape {list(shape)}")
-    return {wanted: found[wanted] for wanted in shapes}
-
-
-def _parts(
-    step: int, loss: float, gradients: Tensors, first: Tensors, second: Tensors, weights: Tensors
-) -> tuple[TrainingPart, ...]:
-    kinds = ((GRADIENT, gradients), (FIRST_MOMENT, first), (SECOND_MOMENT, second), (WEIGHTS, weights))
-    return (
-        TrainingPart(step, LOSS, {LOSS: np.array([loss])}),
-        *(TrainingPart(step, kind, values) for kind, values in kinds),
-    )
 
 
 def _allowed(folder: CheckedFolder, count: int, precision: str) -> tuple[tuple[float, ...], float]:

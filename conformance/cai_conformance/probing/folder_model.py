@@ -20,11 +20,10 @@ from cai_conformance.backends.decoder.weights_layout import WeightsLayout
 from cai_conformance.engines.description import Description
 from cai_conformance.engines.given_model import SETTINGS
 from cai_conformance.engines.protocol import Engine, Loaded
-from cai_conformance.engines.tensor_names import file_tensors, native_tensors
+from cai_conformance.engines.tensor_names import checked, file_tensors, native_tensors
 from cai_conformance.measuring.reordering import reordered
 from cai_conformance.probing.errors import FolderUnreadable
 from cai_conformance.probing.facts import ModelFacts, facts_of_settings, with_heads
-from cai_conformance.probing.suite_model import checked
 
 MOST_BYTES: Final = 64 << 20
 """Of weights that are read and written anew; larger files are left to the engine."""

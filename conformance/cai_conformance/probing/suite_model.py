@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from cai_conformance.backends.decoder.given import Tensors
 from cai_conformance.engines.description import Description
-from cai_conformance.engines.errors import AnswerOutOfShape
 from cai_conformance.engines.opened import OpenedModel
 from cai_conformance.engines.protocol import Engine, Loaded
-from cai_conformance.engines.tensor_names import native_tensors
+from cai_conformance.engines.tensor_names import answered_tensors
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,5 @@ class SuiteModel:
         Raises:
             AnswerOutOfShape: some are missing, unknown or of another shape.
         """
-        try:
-            named = native_tensors(self.opened.given.phase.weights_layout, found)
-        except KeyError as error:
-            raise AnswerOutOfShape(self.description.name, f"a tensor {error}", "those of the model's file") from None
-        return checked(named, self.tensors, self.description.name)
-
-
-def checked(found: Tensors, wanted: Tensors, engine: str) -> Tensors:
-    """Return the wanted tensors of what an engine gave.
-
-    Raises:
-        AnswerOutOfShape: one is missing, or of another shape.
-    """
-    for name, value in wanted.items():
-        if name not in found or found[name].shape != value.shape:
-            got = "nothing" if name not in found else f"shape {list(found[name].shape)}"
-            raise AnswerOutOfShape(engine, got, f"the tensor {name} of shape {list(value.shape)}")
-    return {name: found[name] for name in wanted}
+        layout = self.opened.given.phase.weights_layout
+        return answered_tensors(layout, found, self.tensors, self.description.name)

@@ -21,7 +21,8 @@ from cai_conformance.engines.given_model import folder_of
 from cai_conformance.engines.guarded import GuardedEngine, Starting
 from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Piece
 from cai_conformance.engines.training import TrainingBatch, TrainingSettings
-from cai_conformance.judges.engines.neighbours import judge_batch
+from cai_conformance.judges.engines.driving import probing
+from cai_conformance.judges.engines.neighbours import judge_neighbours
 from support_engines import SUITE, Wrapped, evidence_with, floor_of, opened_in, question
 from support_foreign_engines import given
 
@@ -293,4 +294,4 @@ def test_an_engine_that_changes_its_shape_does_not_end_a_run() -> None:
 
     evidence = evidence_with(question(), {}, floor_of(4.0), opened_in(GuardedEngine(Ragged())))
     with pytest.raises(AnswerOutOfShape):
-        judge_batch(evidence)
+        probing(judge_neighbours)(evidence)

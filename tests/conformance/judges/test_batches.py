@@ -12,8 +12,8 @@ import pytest
 from cai_conformance.engines.description import Nondeterminism
 from cai_conformance.engines.errors import Refused
 from cai_conformance.engines.protocol import Evaluated, Piece
-from cai_conformance.judges.engines.driving import UNDRIVEN
-from cai_conformance.judges.engines.neighbours import judge_batch
+from cai_conformance.judges.engines.driving import UNDRIVEN, probing
+from cai_conformance.judges.engines.neighbours import judge_neighbours
 from cai_conformance.judges.finding import Finding
 from cai_conformance.verdicts import Outcome
 from support_engines import HEADS, STAGED, SUITE, Wrapped, evidence_with, floor_of, opened_in, question
@@ -57,7 +57,7 @@ class Touched(Wrapped):
 def judged(engine: Wrapped, policy: str = "auto", floor: float = 4.0, suite: str = SUITE) -> tuple[Finding, Finding]:
     """Return the findings about shape and content."""
     asked = question(suite, policy, engine.description.arithmetic, STAGED)
-    shape, content = judge_batch(evidence_with(asked, {}, floor_of(floor), opened_in(engine, suite)))
+    shape, content = probing(judge_neighbours)(evidence_with(asked, {}, floor_of(floor), opened_in(engine, suite)))
     assert ("shape", "content") == (shape.case, content.case)
     return shape, content
 
@@ -148,7 +148,7 @@ class TestEngines:
         """The reason is told."""
         asked = question(SUITE, "auto", "float64", STAGED)
         evidence = evidence_with(asked, {}, floor_of(4.0), opened_in(Touched(slots=slots)))
-        (finding,) = judge_batch(evidence)
+        (finding,) = probing(judge_neighbours)(evidence)
         assert (Outcome.SKIPPED, f"the engine holds {slots} sequences at once, not 3") == (
             finding.outcome,
             finding.message,
@@ -156,7 +156,9 @@ class TestEngines:
 
     def test_who_cannot_be_driven_is_skipped(self) -> None:
         """A backend that answers traces."""
-        (finding,) = judge_batch(evidence_with(question(SUITE, "auto", "float64", STAGED), {}, floor_of(4.0)))
+        (finding,) = probing(judge_neighbours)(
+            evidence_with(question(SUITE, "auto", "float64", STAGED), {}, floor_of(4.0))
+        )
         assert (Outcome.SKIPPED, UNDRIVEN) == (finding.outcome, finding.message)
 
     def test_an_engine_that_refuses_batches_says_so(self) -> None:

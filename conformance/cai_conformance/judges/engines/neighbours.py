@@ -16,7 +16,6 @@ from cai_conformance.engines.description import Nondeterminism
 from cai_conformance.engines.path import evaluate_checked
 from cai_conformance.engines.protocol import Piece
 from cai_conformance.judges.engines.comparing import MOVED_BY_NEIGHBOURS, Allowance, reshaped
-from cai_conformance.judges.engines.driving import Judge, probing
 from cai_conformance.judges.finding import Finding
 from cai_conformance.judges.witness import Witness
 from cai_conformance.measuring.distances import distance_between
@@ -68,10 +67,6 @@ def judge_neighbours(probe: Probe) -> tuple[Finding, ...]:
     exchanged = sum(one != other for pair in zip(*sets, strict=True) for one, other in zip(*pair, strict=True))
     found = (_shape(probe, runs, allowance), _content(probe, runs, allowance))
     return tuple(each.having_met(ROWS.met(len(alone)), EXCHANGED.met(exchanged)) for each in found)
-
-
-judge_batch: Judge = probing(judge_neighbours)
-"""The same of a suite's given model."""
 
 
 def _rows(probe: Probe, sequences: list[Sequence]) -> Array:
