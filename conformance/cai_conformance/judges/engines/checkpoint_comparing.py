@@ -12,6 +12,7 @@ import numpy as np
 
 from cai_conformance.engines.description import MANTISSA_BITS
 from cai_conformance.engines.training import OptimizerState
+from cai_conformance.judges.engines.training import record_of, tensor_difference
 from cai_conformance.measuring.policy import FACTOR
 from cai_conformance.measuring.training_parts import (
     FIRST_MOMENT,
@@ -24,9 +25,8 @@ from cai_conformance.measuring.training_parts import (
     TrainingPart,
     rounding_units,
 )
-from cai_conformance.trace.formatting import format_bits
 from cai_conformance.verdicts import Difference, Problem
-from cai_reference.arithmetic import Array, ulp_distance
+from cai_reference.arithmetic import Array
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Tolerance:
         floor = self.floors.get((right.step, right.kind))
         units = {} if floor is None else rounding_units(right, self.precision)
         for name in [*right.tensors, *(name for name in found.tensors if name not in right.tensors)]:
-            record = f"step {right.step}, {right.kind}" + ("" if right.kind == LOSS else f" of {name}")
+            record = record_of(right, name)
             if name not in found.tensors or name not in right.tensors:
                 return Difference(Problem.MISSING if name not in found.tensors else Problem.EXTRA, record)
             value, other = right.tensors[name], found.tensors[name]
@@ -99,8 +99,7 @@ class Tolerance:
                 return Difference(Problem.SHAPE, record, "", None, *shapes)
             index = _first(value, other, 0.0 if floor is None else self.factor * floor * units[name])
             if index is not None:
-                place = None if right.kind == LOSS else index
-                return _described(record, place, float(value.flat[index]), float(other.flat[index]))
+                return tensor_difference(right, name, index, float(other.flat[index]))
         return None
 
 
@@ -156,16 +155,3 @@ def _first(value: Array, other: Array, allowed: float) -> int | None:
     else:
         wrong = np.ascontiguousarray(value).view(np.uint64) != np.ascontiguousarray(other).view(np.uint64)
     return int(np.argmax(wrong)) if bool(wrong.any()) else None
-
-
-def _described(record: str, index: int | None, expected: float, found: float) -> Difference:
-    finite = bool(np.isfinite(found)) and bool(np.isfinite(expected))
-    return Difference(
-        Problem.VALUE if finite else Problem.NAN,
-        record,
-        "",
-        index,
-        f"{format_bits(expected)} ({expected:.9g})",
-        f"{format_bits(found)} ({found:.9g})",
-        ulp_distance(expected, found) if finite else None,
-    )

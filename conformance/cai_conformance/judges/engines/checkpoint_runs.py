@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from math import hypot, isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,7 +126,7 @@ class CheckpointRuns:
         with _directory(files) as directory:
             self.saver.resume_training(directory)
 
-    @cached_property
+    @property
     def settings(self) -> TrainingSettings:
         """The settings: matrices decay, and gradients are clipped at a part of the first one's norm."""
         return self.probe.memory.remembered("settings of checkpoints", self._settings)

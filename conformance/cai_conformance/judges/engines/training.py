@@ -81,27 +81,30 @@ class TrainingComparison:
             if not bool(np.all(distances <= allowed)):
                 # A difference that is no number is the largest of all.
                 index = int(np.argmax(np.where(np.isfinite(distances), distances, np.inf)))
-                return self._described(
-                    right, name, index, float(distances.flat[index]), allowed, found[name].flat[index]
-                )
+                difference = tensor_difference(right, name, index, float(found[name].flat[index]))
+                off = float(distances.flat[index])
+                return difference, f"{difference}; off by {off:.3g}, rounding explains {allowed:.2g}"
         return None
 
-    def _described(
-        self, part: TrainingPart, name: str, index: int, off: float, allowed: float, found: float
-    ) -> tuple[Difference, str]:
-        expected = float(part.tensors[name].flat[index])
-        finite = bool(np.isfinite(found))
-        record = f"step {part.step}, {part.kind}" + ("" if part.kind == LOSS else f" of {name}")
-        difference = Difference(
-            Problem.VALUE if finite else Problem.NAN,
-            record,
-            "",
-            None if part.kind == LOSS else index,
-            format_bits(expected) + f" ({expected:.9g})",
-            format_bits(float(found)) + f" ({float(found):.9g})",
-            ulp_distance(expected, float(found)) if finite else None,
-        )
-        return difference, f"{difference}; off by {off:.3g}, rounding explains {allowed:.2g}"
+
+def record_of(part: TrainingPart, name: str) -> str:
+    """Return what a tensor of a part is called in messages."""
+    return f"step {part.step}, {part.kind}" + ("" if part.kind == LOSS else f" of {name}")
+
+
+def tensor_difference(part: TrainingPart, name: str, index: int, found: float) -> Difference:
+    """Return that a number of a part, row by row, is another one; a loss has no index."""
+    expected = float(part.tensors[name].flat[index])
+    finite = bool(np.isfinite(found)) and bool(np.isfinite(expected))
+    return Difference(
+        Problem.VALUE if finite else Problem.NAN,
+        record_of(part, name),
+        "",
+        None if part.kind == LOSS else index,
+        f"{format_bits(expected)} ({expected:.9g})",
+        f"{format_bits(found)} ({found:.9g})",
+        ulp_distance(expected, found) if finite else None,
+    )
 
 
 def judge_loss(evidence: Evidence) -> tuple[Finding, ...]:
