@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from golden_extension import golden_extension
 
 # Read when NumPy is imported, which is later. Workers share the processors already: a second thread of each would wait.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell starts what runs in the background with interrupts ignored, and children inherit that; tests interrupt theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, however slow the machine and however many workers share it.
 settings.register_profile(
