@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from syrupy.assertion import SnapshotAssertion
 
 from cai_conformance.errors import GoldenError
-from cai_conformance.goldens import GoldenStore, locate, refusals
+from cai_conformance.fixtures.goldens.store import GoldenStore, check_change, locate
 from golden_extension import golden_extension
 
 # Read when NumPy is imported, which is later. Workers share the processors already: a second thread of each would wait.
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="Run what takes minutes, too: every golden, every printed mutant; otherwise a sample of each",
+        help="Run what takes minutes, too: every golden, every printed fault; otherwise a sample of each",
     )
 
 
@@ -74,14 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an update under CI or without a reason before any test runs."""
+    """Refuse an update without a reason or under CI before any test runs."""
     settings.load_profile("thorough" if os.environ.get("CI") or config.getoption("exhaustive") else "house")
     config.addinivalue_line("markers", "exhaustive: runs with --exhaustive only; a sample of its kind always runs")
     if not updates_goldens(config):
         return
     try:
-        refusals.check_not_ci()
-        refusals.check_reason(config.getoption("snapshot_reason"))
+        check_change(config.getoption("snapshot_reason"))
     except GoldenError as error:
         raise pytest.UsageError(f"{error} {error.next_command}") from error
 
@@ -90,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def golden(snapshot: SnapshotAssertion, pytestconfig: pytest.Config) -> SnapshotAssertion:
     """What a suite is compared with.
 
-    Use: `assert golden(name="course.ngram") == candidate`, with a `cai_conformance.goldens.Candidate`.
+    Use: `assert golden(name="course.ngram") == candidate`, with a `cai_conformance.fixtures.goldens.Candidate`.
     """
     return snapshot.use_extension(golden_extension(locate(), pytestconfig.getoption("snapshot_reason")))
 
@@ -102,3 +101,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GoldenStore:
     root = tmp_path / "golden"
     root.mkdir()
     return GoldenStore(root)
+
+
+@pytest.fixture
+def without_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests decide what the program sees of the environment."""
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "CAI_CONFORM_GOLDEN"):
+        monkeypatch.delenv(name, raising=False)

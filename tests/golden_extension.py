@@ -1,7 +1,7 @@
 """A syrupy extension that keeps its snapshots in `golden/`, behind the golden store.
 
 A snapshot is named after a suite, its value is a `Candidate`, and it lies at `golden/<suite>/trace.txt`. Reading checks
-the manifest; `--snapshot-update` accepts the candidate with the reason of `--snapshot-reason`, one commit a snapshot,
+the manifest; `--snapshot-update` accepts the candidate with the reason of `--snapshot-reason`, one at a time,
 so that workers of pytest-xdist cannot lose each other's changes. A golden is never deleted, used or not: syrupy is
 shown none to discover. Which suites there are, and how a candidate is made, is for the tests.
 """
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from syrupy.data import SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from cai_conformance.goldens import Candidate, Golden, GoldenStore, names
-from cai_conformance.goldens.errors import CandidateUnusable, GoldenMissing
+from cai_conformance.errors import GoldenError
+from cai_conformance.fixtures.goldens.records import TRACE, Candidate, Golden, check_suite
+from cai_conformance.fixtures.goldens.store import GoldenStore
 
 if TYPE_CHECKING:
     from syrupy.location import PyTestLocation
@@ -32,7 +33,7 @@ class ProposedTrace(str):
 
     def __new__(cls, candidate: Candidate) -> Self:
         """The text of `trace.txt`; bytes that are not UTF-8 survive as surrogates."""
-        text = super().__new__(cls, candidate.files.get(names.TRACE, b"").decode("utf-8", "surrogateescape"))
+        text = super().__new__(cls, candidate.files.get(TRACE, b"").decode("utf-8", "surrogateescape"))
         text.candidate = candidate
         return text
 
@@ -90,7 +91,7 @@ class GoldenExtension(SingleFileSnapshotExtension):
         """`golden/<suite>/trace.txt`, where the suite is the name that the snapshot was given."""
         if not isinstance(index, str):
             raise ValueError('a golden is named after its suite: golden(name="course.ngram")')
-        return str(cls.root / names.check_suite(index) / names.TRACE)
+        return str(cls.root / check_suite(index) / TRACE)
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
@@ -126,20 +127,24 @@ class GoldenExtension(SingleFileSnapshotExtension):
         """The verified golden, or None where the manifest lists none."""
         try:
             return AcceptedTrace(GoldenStore(self.root).read(Path(snapshot_location).parent.name))
-        except GoldenMissing:
+        except GoldenError as error:
+            if error.code != "golden-missing":
+                raise
             return None
 
     @classmethod
     def write_snapshot_collection(
         cls, *, snapshot_collection: SnapshotCollection, name_order: dict[str, int] | None = None
     ) -> None:
-        """Accept the candidate, with files, manifest and ledger at one commit point."""
+        """Accept the candidate, with files, ledger and manifest."""
         suite = Path(snapshot_collection.location).parent.name
         data = next(iter(snapshot_collection)).data
         if not isinstance(data, ProposedTrace):
             raise TypeError("a golden is made from a Candidate only")
         if data.candidate.suite != suite:
-            raise CandidateUnusable(data.candidate.suite, f"the snapshot is named after suite {suite}")
+            raise GoldenError(
+                "candidate-unusable", suite=data.candidate.suite, problem=f"the snapshot is named after suite {suite}"
+            )
         GoldenStore(cls.root).accept_all([data.candidate], reason=cls.reason)
 
 

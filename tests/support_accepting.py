@@ -9,7 +9,7 @@ import itertools
 import sys
 
 from cai_conform.commands.golden import accept
-from cai_conformance import recording
+from cai_conformance.run import record as recording
 from support_traces import candidate_of, with_field
 
 

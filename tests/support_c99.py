@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.suites.ngram.inputs import embedded_input
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.suites.ngram import embedded_input
 
 SOURCES: Final = Path(__file__).resolve().parents[1] / "conformance" / "examples" / "c99"
 STRICT: Final = ("-std=c99", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")

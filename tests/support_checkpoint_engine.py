@@ -11,11 +11,21 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.engines.checkpointing import SavedTraining
-from cai_conformance.engines.description import Description, Feature, Nondeterminism, Precision
-from cai_conformance.engines.errors import Refused
-from cai_conformance.engines.protocol import Evaluated, Loaded, Piece
-from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.engine import (
+    Description,
+    Evaluated,
+    Feature,
+    Loaded,
+    LossAndGradients,
+    Nondeterminism,
+    OptimizerState,
+    Piece,
+    Precision,
+    Refused,
+    SavedTraining,
+    TrainingBatch,
+    TrainingSettings,
+)
 from cai_reference.arithmetic import Array
 
 VOCABULARY: Final = 320

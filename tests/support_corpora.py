@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from cai_reference.text import Corpus, Manifest, parse_corpus
+from cai_reference.text.corpus import Corpus, Manifest, parse_corpus
 
 STRATEGY = "fixed-paired-document-holdout-v1"
 

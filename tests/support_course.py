@@ -13,8 +13,7 @@ from typing import Final
 import pytest
 
 from cai_reference.arithmetic.selftest import c_library_selftest
-from cai_reference.text import Epoch, Windowing
-from cai_reference.text.batches import EncodedDocument
+from cai_reference.text.batches import EncodedDocument, Epoch, Windowing
 
 COURSE: Final = Path(__file__).resolve().parents[2] / "shared" / "data" / "course"
 CORPUS: Final = COURSE / "tiny-bilingual-corpus.json"

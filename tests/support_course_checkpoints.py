@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from cai_reference.checkpoints.course import CourseCheckpoint, LiteralTokens, course_checksum, write_course_checkpoint
+from cai_course.checkpoint import course_checksum, write_course_checkpoint
+from cai_course.checkpoint.content import CourseCheckpoint, LiteralTokens
 from cai_reference.splitmix import SplitMix64
 from support_course_fixtures import small_run
 

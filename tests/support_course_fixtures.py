@@ -12,28 +12,19 @@ from typing import Final
 
 import pytest
 
-from cai_reference.arithmetic import Arithmetic, named
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic.instances import named
 from cai_reference.arithmetic.selftest import c_library_selftest
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
-from cai_reference.models.llama import Llama
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.models.llama import Llama, LlamaConfiguration
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import (
-    BpeTokenizer,
-    EncodedDocument,
-    Epoch,
-    Windowing,
-    parse_corpus,
-    parse_manifest,
-    partition,
-    sequential_plan,
-    shuffled_plan,
-    train,
-)
-from cai_reference.training.adamw import AdamW, AdamWConfiguration
-from cai_reference.training.decay_groups import all_but_gains, everything
-from cai_reference.training.planned_epoch import PlannedEpoch
+from cai_reference.text.batches import EncodedDocument, Epoch, Windowing, sequential_plan, shuffled_plan
+from cai_reference.text.bpe import train
+from cai_reference.text.corpus import parse_corpus, parse_manifest, partition
+from cai_reference.text.tokenizer import BpeTokenizer
+from cai_reference.training.adamw import AdamW, AdamWConfiguration, all_but_gains, everything
+from cai_reference.training.decoder_training import PlannedEpoch
 from cai_reference.training.schedules import SteppedRate
 from cai_reference.training.selection import SelectedRun, SelectionPlan
 from support_course import CORPUS, SPLITS

@@ -8,12 +8,13 @@ from typing import Final
 
 import pytest
 
-from cai_conformance.backends.decoder import experiment
-from cai_conformance.backends.decoder.arms import Bench
-from cai_conformance.backends.decoder.experiment import DecodeExperiment
-from cai_conformance.backends.decoder.plan import GOLDEN_SIZES, Phase, Sizes, phase_of
-from cai_conformance.backends.decoder.training import Trained, prepare, train_models
-from cai_reference.arithmetic import STRICT, named
+from cai_conformance.backends.reference import decoder_run as experiment
+from cai_conformance.backends.reference.arms import Bench
+from cai_conformance.backends.reference.decoder_run import DecodeExperiment
+from cai_conformance.backends.reference.story_training import Trained, prepare, train_models
+from cai_conformance.fixtures.decoder_phases import Phase, phase_of
+from cai_conformance.fixtures.sizes import GOLDEN_SIZES, Sizes
+from cai_reference.arithmetic.instances import STRICT, named
 
 TINY: Final = replace(
     GOLDEN_SIZES,

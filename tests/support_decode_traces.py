@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.judges.evidence import Question
-from cai_conformance.questions import Options, question_for
-from cai_conformance.runner import SuiteRun, run_suites
+from cai_conformance.checks.evidence import Question
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.run.questions import Options, question_for
+from cai_conformance.run.runner import SuiteRun, run_suites
 from cai_conformance.suites import find_suite
 from cai_conformance.verdicts import Verdict
 from support_traces import StoredBackend, sealed, with_field

@@ -13,23 +13,24 @@ import numpy as np
 import support_decoder_description as plain
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Parameter
-from cai_reference.layers.attention import Attention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
 from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.latent_attention import LatentAttention
-from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack, Projection
-from cai_reference.models.block import Mixer
-from cai_reference.models.decoder import Decoder, DecoderBlock
-from cai_reference.models.decoder_configuration import (
+from cai_reference.layers.matrices import Projection
+from cai_reference.layers.multi_head_attention import Attention
+from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack
+from cai_reference.models.decoder import (
     AttentionSpec,
+    Decoder,
+    DecoderBlock,
     DecoderConfiguration,
-    DraftConfiguration,
     LatentSpec,
     MixerSpec,
     SsmSpec,
     Wiring,
 )
-from cai_reference.models.token_shift_draft import TokenShiftDraft
+from cai_reference.models.stack import Mixer
+from cai_reference.models.token_shift_draft import DraftConfiguration, TokenShiftDraft
 from cai_reference.splitmix import SplitMix64
 
 Model = Decoder | TokenShiftDraft

@@ -8,16 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from cai_reference.autograd import Parameter
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import (
-    AttentionSpec,
-    DecoderConfiguration,
-    DraftConfiguration,
-    LatentSpec,
-    SsmSpec,
-    Wiring,
-)
-from cai_reference.models.token_shift_draft import TokenShiftDraft
+from cai_reference.models.decoder import AttentionSpec, Decoder, DecoderConfiguration, LatentSpec, SsmSpec, Wiring
+from cai_reference.models.token_shift_draft import DraftConfiguration, TokenShiftDraft
 from cai_reference.splitmix import SplitMix64
 
 FULL, SSM = AttentionSpec(), SsmSpec()

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import Parameter, Tape, Variable, backward
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
 from cai_reference.splitmix import SplitMix64
 
 STEP = 6e-6

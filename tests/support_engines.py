@@ -15,26 +15,36 @@ from typing import Any, Final
 
 import pytest
 
+from cai_conformance.backends.engine.backend import EngineBackend
+from cai_conformance.backends.engine.files import FolderModel, read_folder
+from cai_conformance.backends.engine.given_model import OpenedModel
 from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.backends.reference import ReferenceBackend
-from cai_conformance.engines.backend import EngineBackend
-from cai_conformance.engines.checkpointing import SavedTraining
-from cai_conformance.engines.description import Description
-from cai_conformance.engines.model_files import FolderModel, read_folder
-from cai_conformance.engines.opened import OpenedModel
-from cai_conformance.engines.protocol import Engine, Evaluated, Generated, GenerationOrder, Loaded, Piece
-from cai_conformance.engines.reference_engine import ReferenceEngine
-from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.backends.reference.backend import ReferenceBackend
+from cai_conformance.backends.reference.engine import ReferenceEngine
+from cai_conformance.checks.evidence import Evidence, Question
+from cai_conformance.checks.tolerance.floor import FloorSource, NoiseFloor, NoiseLevel
+from cai_conformance.checks.tolerance.policy import parse_policy
+from cai_conformance.engine import (
+    Description,
+    Engine,
+    Evaluated,
+    Generated,
+    GenerationOrder,
+    Loaded,
+    LossAndGradients,
+    OptimizerState,
+    Piece,
+    SavedTraining,
+    TrainingBatch,
+    TrainingSettings,
+)
 from cai_conformance.faults import Fault
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.judges.evidence import Evidence, Question
-from cai_conformance.measuring.floor import FloorSource, Level, NoiseFloor
-from cai_conformance.measuring.policy import parse_policy
-from cai_conformance.questions import Options, question_for
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.fixtures.vectors import Answer, Answers, VectorCase, read_vectors, write_vectors
+from cai_conformance.run.questions import Options, question_for
 from cai_conformance.suites import find_suite
-from cai_conformance.trace.records import Envelope, Record, Trace
-from cai_conformance.vectors import Answer, VectorCase, read_vectors, write_vectors
-from cai_reference.arithmetic import FAST, Arithmetic
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic.instances import FAST
 from support_foreign_engines import given
 
 SUITE: Final = "llama.gqa-window"
@@ -196,7 +206,7 @@ def folders_read_once() -> Iterator[None]:
         return replace(kept[files], model=deepcopy(kept[files].model))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cai_conformance.engines.reference_engine.read_folder", read_once)
+        patch.setattr("cai_conformance.backends.reference.engine.read_folder", read_once)
         yield
 
 
@@ -232,9 +242,9 @@ def evidence_of(engine: Engine, asked: Question) -> Evidence:
     return Evidence(EngineBackend("engine", lambda: engine), asked)
 
 
-def level_of(ulps: float, divergence: float = 0.0) -> Level:
+def level_of(ulps: float, divergence: float = 0.0) -> NoiseLevel:
     """Return a floor that is one number."""
-    return Level((FloorSource("chosen", ulps, divergence),))
+    return NoiseLevel((FloorSource("chosen", ulps, divergence),))
 
 
 def floor_of(near: float, far: float | None = None, precision: str = "float64", divergence: float = 0.0) -> NoiseFloor:
@@ -250,10 +260,9 @@ def evidence_with(
     opened: OpenedModel | None = None,
 ) -> Evidence:
     """Return evidence of given answers by the ids of cases, and of a given floor; the engine is asked again, if any."""
-    envelope = Envelope(asked.request.suite, "1.0.0", "edges", asked.request.arithmetic, asked.vectors.digest)
-    records = [Record("SAMPLE", answer.record(name).fields) for name, answer in answers.items()]
     evidence = Evidence(EngineBackend("engine", lambda: ReferenceEngine(FAST)), asked)
-    vars(evidence).update({"edges": Trace((envelope.record, *records)), "floor": floor, "opened": opened})
+    known = Answers(asked.request.arithmetic, dict(asked.conventions.fields), answers)
+    vars(evidence).update({"answers": known, "floor": floor, "opened": opened})
     return evidence
 
 

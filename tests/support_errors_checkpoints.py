@@ -10,17 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from cai_course.checkpoint import course_checksum, read_course_checkpoint
+from cai_course.checkpoint.content import LiteralTokens, NamedValues
+from cai_course.errors import CourseCheckpointError
 from cai_reference.arithmetic import Array
-from cai_reference.checkpoints.course import LiteralTokens, course_checksum, read_course_checkpoint
-from cai_reference.checkpoints.course import errors as course
-from cai_reference.checkpoints.course.content import NamedValues
-from cai_reference.checkpoints.saved import errors as stored
+from cai_reference.arithmetic.instances import LIBM
+from cai_reference.checkpoints.errors import CheckpointError
 from cai_reference.checkpoints.saved import read_checkpoint
-from cai_reference.checkpoints.saved.container import read_tensors, write_tensors
+from cai_reference.checkpoints.tensor_file import read_tensors, write_tensors
 from cai_reference.errors import CaiReferenceError
-from cai_reference.training import state_errors as shared
 from cai_reference.training.adamw import Moments, ParameterGroups
-from cai_reference.training.data_order import DataOrder, OrderPlace
+from cai_reference.training.errors import TrainingError
+from cai_reference.training.state import OrderPlace, check_place
 from support_course_checkpoints import (
     FILE_BYTES,
     HEADER_BYTES,
@@ -31,7 +32,7 @@ from support_course_checkpoints import (
     written,
 )
 from support_course_fixtures import MODEL
-from support_resumable import llama_training, rewritten, saved
+from support_resumable import MODELS, after, rewritten, saved
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
 
@@ -79,67 +80,112 @@ def names() -> tuple[str, ...]:
 
 SHARED: list[Case] = [
     (
-        shared.InvalidBetaPower("beta1", -0.5, 8),
+        TrainingError("invalid-beta-power", name="beta1", value=-0.5, step=8),
         lambda: replace(chapter_35(), state=replace(chapter_35().state, beta1_power=-0.5)),
     ),
-    (shared.MomentPresence(8, 0), lambda: replace(chapter_35(), state=replace(chapter_35().state, moments={}))),
     (
-        shared.MomentNames(names(), ("odd",)),
+        TrainingError("moment-presence", step=8, entries=0),
+        lambda: replace(chapter_35(), state=replace(chapter_35().state, moments={})),
+    ),
+    (
+        TrainingError("moment-names", expected=names(), actual=("odd",)),
         lambda: replace(
             chapter_35(), state=replace(chapter_35().state, moments={"odd": Moments(np.zeros(1), np.zeros(1))})
         ),
     ),
-    (shared.MomentShape(GAIN, "first", (4,), (3,)), with_gain([0.0] * 3, [0.0] * 4)),
-    (shared.NonFiniteMoment(GAIN, "second", 2, math.inf), with_gain([0.0] * 4, [0.0, 0.0, math.inf, 0.0])),
-    (shared.NegativeSecondMoment(GAIN, 1, -0.5), with_gain([0.0] * 4, [0.0, -0.5, 0.0, 0.0])),
     (
-        shared.GroupNames(names(), ("odd",)),
+        TrainingError("moment-shape", name=GAIN, kind="first", parameter=(4,), moment=(3,)),
+        with_gain([0.0] * 3, [0.0] * 4),
+    ),
+    (
+        TrainingError("non-finite-moment", name=GAIN, kind="second", index=2, value=math.inf),
+        with_gain([0.0] * 4, [0.0, 0.0, math.inf, 0.0]),
+    ),
+    (
+        TrainingError("negative-second-moment", name=GAIN, index=1, value=-0.5),
+        with_gain([0.0] * 4, [0.0, -0.5, 0.0, 0.0]),
+    ),
+    (
+        TrainingError("group-names", expected=names(), actual=("odd",)),
         lambda: replace(chapter_35(), groups=ParameterGroups(("odd",))),
     ),
 ]
 
 COURSE: list[Case] = [
-    (course.CheckpointTruncated("the opening"), reading(lambda: b"LLMCP35")),
-    (course.WrongMagic("504b030414000000"), reading(lambda: b"PK\x03\x04\x14\0\0\0" + bytes(99))),
-    (course.UnsupportedCheckpointVersion(3), reading(lambda: changed(8, 3, form="H"))),
-    (course.WrongByteOrder("0x00000000"), reading(lambda: changed(10, 0, form="I"))),
-    (course.FileExtent(HEADER_BYTES, 3461, FILE_BYTES - 7), reading(lambda: written()[:-7])),
-    (course.CheckpointChecksum(*checksums()), reading(damaged_checksum)),
-    (course.UnsupportedTokenizerLayout(9), reading(lambda: changed(38, 9, form="H"))),
-    (course.UnsupportedGenerator(7), reading(lambda: changed(40, 7, form="H"))),
-    (course.UnknownTokenizerKind(5), reading(lambda: changed(58, 5, form="B"))),
-    (course.UnknownRole(8), reading(lambda: changed(descriptor_at("0", 1), 8, form="B"))),
-    (course.UnknownNumberKind(0), reading(lambda: changed(descriptor_at("0", 1) + 6, 0, form="B"))),
-    (course.NameNotUtf8("a record's name"), reading(lambda: changed(descriptor_at("0", 1) + 5, 255, form="B"))),
+    (CourseCheckpointError("checkpoint-truncated", what="the opening"), reading(lambda: b"LLMCP35")),
     (
-        course.RecordLayout("0", "1 bytes are not what shape (2,) takes, 2"),
+        CourseCheckpointError("wrong-magic", found="504b030414000000"),
+        reading(lambda: b"PK\x03\x04\x14\0\0\0" + bytes(99)),
+    ),
+    (CourseCheckpointError("unsupported-checkpoint-version", found=3), reading(lambda: changed(8, 3, form="H"))),
+    (CourseCheckpointError("wrong-byte-order", found="0x00000000"), reading(lambda: changed(10, 0, form="I"))),
+    (
+        CourseCheckpointError("file-extent", header=HEADER_BYTES, payload=3461, actual=FILE_BYTES - 7),
+        reading(lambda: written()[:-7]),
+    ),
+    (
+        CourseCheckpointError(
+            "checkpoint-checksum",
+            **dict(
+                zip(
+                    (
+                        "stored",
+                        "actual",
+                    ),
+                    checksums(),
+                    strict=True,
+                )
+            ),
+        ),
+        reading(damaged_checksum),
+    ),
+    (CourseCheckpointError("unsupported-tokenizer-layout", found=9), reading(lambda: changed(38, 9, form="H"))),
+    (CourseCheckpointError("unsupported-generator", found=7), reading(lambda: changed(40, 7, form="H"))),
+    (CourseCheckpointError("unknown-tokenizer-kind", tag=5), reading(lambda: changed(58, 5, form="B"))),
+    (CourseCheckpointError("unknown-role", tag=8), reading(lambda: changed(descriptor_at("0", 1), 8, form="B"))),
+    (
+        CourseCheckpointError("unknown-number-kind", tag=0),
+        reading(lambda: changed(descriptor_at("0", 1) + 6, 0, form="B")),
+    ),
+    (
+        CourseCheckpointError("name-not-utf8", what="a record's name"),
+        reading(lambda: changed(descriptor_at("0", 1) + 5, 255, form="B")),
+    ),
+    (
+        CourseCheckpointError("record-layout", name="0", problem="1 bytes are not what shape (2,) takes, 2"),
         reading(lambda: changed(descriptor_at("0", 1) + 11, 2, form="Q")),
     ),
-    (course.RecordCount("the table", 36, 38), reading(lambda: changed(descriptor_at("0", 1) - 8, 10, form="I"))),
     (
-        course.NonCanonicalCheckpoint("2 bytes of the header are left"),
+        CourseCheckpointError("record-count", what="the table", expected=36, actual=38),
+        reading(lambda: changed(descriptor_at("0", 1) - 8, 10, form="I")),
+    ),
+    (
+        CourseCheckpointError("non-canonical-checkpoint", problem="2 bytes of the header are left"),
         reading(lambda: spliced(HEADER_BYTES, 0, struct.pack("<H", 0))),
     ),
-    (course.NoLiteralTokens(), lambda: LiteralTokens(())),
-    (course.EmptyLiteralToken(0), lambda: LiteralTokens((b"",))),
-    (course.RepeatedLiteralToken(1), lambda: LiteralTokens((b"a", b"a"))),
+    (CourseCheckpointError("no-literal-tokens"), lambda: LiteralTokens(())),
+    (CourseCheckpointError("empty-literal-token", token=0), lambda: LiteralTokens((b"",))),
+    (CourseCheckpointError("repeated-literal-token", token=1), lambda: LiteralTokens((b"a", b"a"))),
     (
-        course.NotTheCourseDecoder("tied", "False"),
+        CourseCheckpointError("not-the-course-decoder", field="tied", value="False"),
         lambda: replace(chapter_35(), configuration=replace(chapter_35().configuration, tied=False)),
     ),
-    (course.TokenizerVocabulary(1, 5), lambda: replace(chapter_35(), tokenizer=LiteralTokens((b"a",)))),
-    (course.SelectedStep(4, 8), lambda: replace(chapter_35(), selected_step=4)),
-    (course.ParameterCount(11, 10), with_parameters(lambda given: given[:-1])),
     (
-        course.ParameterName(10, GAIN, "odd"),
+        CourseCheckpointError("tokenizer-vocabulary", tokenizer=1, decoder=5),
+        lambda: replace(chapter_35(), tokenizer=LiteralTokens((b"a",))),
+    ),
+    (CourseCheckpointError("selected-step", selected=4, optimizer=8), lambda: replace(chapter_35(), selected_step=4)),
+    (CourseCheckpointError("parameter-count", expected=11, actual=10), with_parameters(lambda given: given[:-1])),
+    (
+        CourseCheckpointError("parameter-name", index=10, expected=GAIN, actual="odd"),
         with_parameters(lambda given: [*given[:-1], NamedValues("odd", np.ones(4))]),
     ),
     (
-        course.ParameterExtent(GAIN, (4,), (3,)),
+        CourseCheckpointError("parameter-extent", name=GAIN, expected=(4,), actual=(3,)),
         with_parameters(lambda given: [*given[:-1], NamedValues(GAIN, np.ones(3))]),
     ),
     (
-        course.ParameterNotFinite(GAIN, 0, -math.inf),
+        CourseCheckpointError("parameter-not-finite", name=GAIN, index=0, value=-math.inf),
         with_parameters(lambda given: [*given[:-1], NamedValues(GAIN, np.full(4, -math.inf))]),
     ),
 ]
@@ -156,27 +202,14 @@ def with_tensor(name: str, values: Array) -> Callable[[], bytes]:
 
 
 def fresh_state(**changes: object) -> Callable[[], object]:
-    """Return a call that changes the state of a run that has made no step, and restores it."""
-
-    def call() -> None:
-        training = llama_training()
-        training.restore(replace(training.state(), **changes))  # type: ignore[arg-type]
-
-    return call
+    """Return a call that changes the state of a run that has made no step, and makes the model from it."""
+    return lambda: replace(after("llama", 0), **changes).model()  # type: ignore[arg-type]
 
 
-def values_with(name: str, values: Array) -> dict[str, Array]:
-    """Return the values of a fresh run with one exchanged."""
-    return {**llama_training().state().values, name: values}
+VALUES = after("llama", 0).values
 
 
-def turned_values() -> dict[str, Array]:
-    """Return the values of a fresh run, last parameter first."""
-    values = llama_training().state().values
-    return {name: values[name] for name in tuple(values)[::-1]}
-
-
-PARAMETERS = tuple(llama_training().state().values)
+PARAMETERS = tuple(VALUES)
 HEADER = b'{"__metadata__":{"a":"1","a":"2"}}      '
 TWICE = struct.pack("<Q", len(HEADER)) + HEADER
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
@@ -186,35 +219,35 @@ DESCRIBED = hashlib.sha256(read_tensors(saved("llama", 1))[1]["state"].encode())
 
 SAVED: list[Case] = [
     # The library's own words are not pinned; these are ours.
-    (stored.NotATensorFile("duplicate key 'a'"), lambda: read_checkpoint(TWICE)),
-    (stored.NotACheckpoint("format"), lambda: read_checkpoint(write_tensors({}, {}))),
+    (CheckpointError("not-a-tensor-file", reason="duplicate key 'a'"), lambda: read_checkpoint(TWICE)),
+    (CheckpointError("not-a-checkpoint", key="format"), lambda: read_checkpoint(write_tensors({}, {}))),
     (
-        stored.UnknownCheckpointVersion("3", "1"),
+        CheckpointError("unknown-checkpoint-version", found="3", known="1"),
         reading_saved(lambda: rewritten(saved("llama", 1), metadata={"version": "3"})),
     ),
     (
-        stored.StateDamaged(EMPTY_SHA256, DESCRIBED),
+        CheckpointError("state-damaged", stored=EMPTY_SHA256, actual=DESCRIBED),
         lambda: read_checkpoint(
             write_tensors({}, {**read_tensors(saved("llama", 1))[1], "digest": EMPTY_SHA256}),
         ),
     ),
     (
-        stored.BadDescription("description", "it lacks 'model'"),
+        CheckpointError("bad-description", where="description", problem="it lacks 'model'"),
         reading_saved(lambda: rewritten(saved("llama", 1), lambda description: description.pop("model"))),
     ),
     (
-        stored.MissingPart(f"first/{GAIN}"),
+        CheckpointError("missing-part", name=f"first/{GAIN}"),
         reading_saved(
             lambda: rewritten(saved("llama", 1), tensors=lambda tensors: tensors.pop(f"first/{GAIN}"), listed=False)
         ),
     ),
-    (stored.UnexpectedPart("more"), reading_saved(with_tensor("more", np.ones(1)))),
+    (CheckpointError("unexpected-part", name="more"), reading_saved(with_tensor("more", np.ones(1)))),
     (
-        stored.PartDiffers(f"weights/{GAIN}", "F64 [4]", "F64 [2, 2]"),
+        CheckpointError("part-differs", name=f"weights/{GAIN}", expected="F64 [4]", found="F64 [2, 2]"),
         reading_saved(with_tensor(f"weights/{GAIN}", np.ones((2, 2)))),
     ),
     (
-        stored.PartDamaged(f"weights/{GAIN}", ONES, TWOS),
+        CheckpointError("part-damaged", name=f"weights/{GAIN}", stored=ONES, actual=TWOS),
         lambda: read_checkpoint(
             rewritten(saved("llama", 0), tensors=lambda t: t.update({f"weights/{GAIN}": np.full(4, 2.0)}), listed=False)
         ),
@@ -222,20 +255,29 @@ SAVED: list[Case] = [
 ]
 
 RESUMED: list[Case] = [
-    (shared.StateDiffers("number of examples", "20", "30"), fresh_state(examples=30)),
-    (shared.StateSteps(5, 0), fresh_state(step=5)),
     (
-        shared.StateTooSmall(8 * 4 + 124, 144),
-        lambda: replace(llama_training().state(), configuration=replace(MODEL, vocabulary=8)).model(),
+        TrainingError("state-differs", part="arithmetic", expected="libm/1", found="strict/1"),
+        lambda: after("llama", 0).check_run(MODEL, LIBM),
     ),
-    (shared.StateValues(PARAMETERS, PARAMETERS[::-1]), fresh_state(values=turned_values())),
-    (shared.StateShape(GAIN, (4,), (2,)), fresh_state(values=values_with(GAIN, np.ones(2)))),
+    (TrainingError("state-steps", step=5, optimizer=0), fresh_state(step=5)),
     (
-        shared.StateValueNotFinite(GAIN, 3, -math.inf),
-        fresh_state(values=values_with(GAIN, np.array([1.0, 1.0, 1.0, -math.inf]))),
+        TrainingError("state-too-small", least=8 * 4 + 124, found=144),
+        fresh_state(configuration=replace(MODEL, vocabulary=8)),
     ),
-    (shared.OrderOutOfRange(1, 9, 1), lambda: DataOrder(4, 3, OrderPlace(1, 9, 0))),
-    (shared.NoExamples(), lambda: DataOrder.from_seed(0, 1, 0)),
+    (
+        TrainingError("state-values", expected=PARAMETERS, found=PARAMETERS[::-1]),
+        fresh_state(values=dict(reversed(list(VALUES.items())))),
+    ),
+    (
+        TrainingError("state-shape", name=GAIN, expected=(4,), found=(2,)),
+        lambda: replace(after("llama", 0), values={**VALUES, GAIN: np.ones(2)}).check_values(MODELS["llama"]()),
+    ),
+    (
+        TrainingError("state-value-not-finite", name=GAIN, index=3, value=-math.inf),
+        fresh_state(values={**VALUES, GAIN: np.array([1.0, 1.0, 1.0, -math.inf])}),
+    ),
+    (TrainingError("order-out-of-range", epoch=1, batch=9, last=1), lambda: check_place(4, 3, OrderPlace(1, 9, 0))),
+    (TrainingError("no-examples"), lambda: check_place(0, 1, OrderPlace(0, 0, 0))),
 ]
 
 CASES: list[Case] = [*SHARED, *COURSE, *SAVED, *RESUMED]

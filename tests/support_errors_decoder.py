@@ -8,16 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from cai_reference.arithmetic import FAST, STRICT
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.autograd import Tape
-from cai_reference.decoding import errors as decoding
+from cai_reference.decoding.errors import DecodingError, SessionError
 from cai_reference.decoding.generation import Limits, ReencodingPath, generate
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers import errors as layer
-from cai_reference.models import errors as model
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import AttentionSpec
+from cai_reference.errors import CaiReferenceError, LayerError, ModelError
+from cai_reference.models.decoder import AttentionSpec, Decoder
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.story_batches import StoryBatch
 from support_decoder_models import PLAIN, small
@@ -58,36 +55,39 @@ def generated(prompt: list[int]) -> Callable[[], object]:
 
 
 MIXERS: list[Case] = [
-    (layer.HeadsDoNotDivide(8, 3), made(heads=3)),
-    (layer.OddRopeWidth(1), made(heads=8)),
-    (layer.WindowTooSmall(0), made(mixers=(AttentionSpec(0),))),
+    (LayerError("heads-do-not-divide", width=8, heads=3), made(heads=3)),
+    (LayerError("odd-rope-width", width=1), made(heads=8)),
+    (LayerError("window-too-small", window=0), made(mixers=(AttentionSpec(0),))),
 ]
 
 DECODERS: list[Case] = [
-    (model.EmptyDecoder(), lambda: replace(PLAIN, mixers=())),
-    (model.SizeTooSmall("futures", -2), lambda: replace(PLAIN, futures=-2)),
-    (model.EmptySequence(), lambda: LOCAL.forward(TAPE, [], 1)),
-    (model.SequenceTooLong(25, 24), lambda: LOCAL.forward(TAPE, [2] * 25, 1)),
-    (model.NoTargets(), lambda: LOCAL.loss(TAPE, StoryBatch(((0,),), 3))),
+    (ModelError("empty-decoder"), lambda: replace(PLAIN, mixers=())),
+    (ModelError("size-too-small", name="futures", size=-2), lambda: replace(PLAIN, futures=-2)),
+    (ModelError("empty-sequence"), lambda: LOCAL.forward(TAPE, [], 1)),
+    (ModelError("sequence-too-long", length=25, context=24), lambda: LOCAL.forward(TAPE, [2] * 25, 1)),
+    (ModelError("no-targets"), lambda: LOCAL.loss(TAPE, StoryBatch(((0,),), 3))),
 ]
 
 SESSIONS: list[Case] = [
-    (decoding.NothingToFeed(), lambda: fed().feed([])),
-    (decoding.TokenOutOfRange(1, 77, 13), lambda: fed().feed([3, 77])),
-    (decoding.CapacityExceeded(9, 4, 12), lambda: fed().feed([1, 2, 3, 4])),
-    (decoding.InvalidCapacity(-6, 5, 3), lambda: Session(LOCAL, STRICT, SessionOptions(-6, 5, 3))),
-    (decoding.TruncationOutOfRange(10, 9), lambda: fed().truncate(10)),
-    (decoding.TruncationRefused(0, 4, 8), lambda: fed().truncate(4)),
+    (SessionError("nothing-to-feed"), lambda: fed().feed([])),
+    (SessionError("token-out-of-range", index=1, token=77, vocabulary=13), lambda: fed().feed([3, 77])),
+    (SessionError("capacity-exceeded", length=9, count=4, capacity=12), lambda: fed().feed([1, 2, 3, 4])),
     (
-        decoding.SnapshotOfAnotherModel("kind of session"),
+        SessionError("invalid-capacity", start=-6, capacity=5, slack=3),
+        lambda: Session(LOCAL, STRICT, SessionOptions(-6, 5, 3)),
+    ),
+    (SessionError("truncation-out-of-range", requested=10, length=9), lambda: fed().truncate(10)),
+    (SessionError("truncation-refused", layer=0, requested=4, earliest=8), lambda: fed().truncate(4)),
+    (
+        SessionError("snapshot-of-another-model", what="kind of session"),
         lambda: fed().restore(fed(capacity=13).snapshot()),
     ),
-    (decoding.NonFiniteScore(1, 0, -math.inf), feed_with_a_score_beyond_every_number),
+    (SessionError("non-finite-score", head=1, key=0, value=-math.inf), feed_with_a_score_beyond_every_number),
 ]
 
 ARMS: list[Case] = [
-    (decoding.EmptyPrompt(), generated([])),
-    (decoding.PromptTooLong(6, 5), generated([2, 3, 4, 5, 6, 7])),
+    (DecodingError("empty-prompt"), generated([])),
+    (DecodingError("prompt-too-long", length=6, context=5), generated([2, 3, 4, 5, 6, 7])),
 ]
 
 CASES: list[Case] = [*MIXERS, *DECODERS, *SESSIONS, *ARMS]

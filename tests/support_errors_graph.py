@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cai_reference import autograd as ag
-from cai_reference.arithmetic import STRICT
-from cai_reference.autograd import Parameter, Tape, Variable, backward
-from cai_reference.autograd import errors as graph
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers import embedding, linear, swiglu, xavier_uniform
-from cai_reference.layers import errors as layer
-from cai_reference.layers.initialization import check_name, check_unique_names
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.autograd import Parameter, Tape, Variable, probability
+from cai_reference.autograd import operations as ops
+from cai_reference.autograd.backward import backward
+from cai_reference.autograd.features import from_flat, mean_over, softmax
+from cai_reference.errors import AutogradError, CaiReferenceError, LayerError, LinearError
+from cai_reference.layers.matrices import check_name, check_unique_names, embedding, xavier_uniform
+from cai_reference.layers.projection import linear
+from cai_reference.layers.swiglu import swiglu
 from cai_reference.splitmix import SplitMix64
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
@@ -40,7 +41,7 @@ def weight(value: float = 1.0) -> Parameter:
 
 def released() -> Variable:
     """Return a value whose graph has been swept."""
-    value = ag.multiply(TAPE, weight(), weight())
+    value = ops.multiply(TAPE, weight(), weight())
     backward(value)
     return value
 
@@ -48,7 +49,7 @@ def released() -> Variable:
 def stale() -> Variable:
     """Return a value whose right operand has changed twice since."""
     parameter = weight()
-    value = ag.multiply(TAPE, weight(), parameter)
+    value = ops.multiply(TAPE, weight(), parameter)
     parameter.assign(np.array([2.0]))
     parameter.assign(np.array([3.0]))
     return value
@@ -62,96 +63,148 @@ def sweep_with_large_stored_gradient() -> None:
 
 
 SHAPES: list[Case] = [
-    (graph.DataLengthMismatch(3, 2), lambda: ag.from_flat([1.0, 2.0], (3,))),
-    (graph.IndexOutOfBounds(1, 5, 2), lambda: ag.swap_axes(TAPE, zeros(2, 2), 0, 5)),
-    (graph.IncompatibleBroadcast(1, 3, 4), lambda: ag.add(TAPE, zeros(2, 3), zeros(4))),
-    (graph.ReductionAxisOutOfBounds(2, 1), lambda: ag.sum_over(TAPE, zeros(3), 2)),
-    (graph.EmptyMeanAxis(1), lambda: ag.mean_over(TAPE, zeros(2, 0), 1)),
-    (graph.EmptyMaxAxis(0), lambda: ag.maximum_over(TAPE, zeros(0), 0)),
-    (graph.LeftRankTooSmall(1), lambda: ag.matmul(TAPE, zeros(3), zeros(3, 3))),
-    (graph.RightRankTooSmall(0), lambda: ag.matmul(TAPE, zeros(3, 3), zeros())),
-    (graph.InnerDimensionMismatch(3, 4), lambda: ag.matmul(TAPE, zeros(2, 3), zeros(4, 2))),
-    (graph.IncompatibleBatch(0, 2, 3), lambda: ag.matmul(TAPE, zeros(2, 1, 1), zeros(3, 1, 1))),
-    (graph.GatherTableRank(1), lambda: ag.gather(TAPE, zeros(3), [0], (1,))),
-    (graph.GatherIndexCountMismatch(2, 1), lambda: ag.gather(TAPE, zeros(3, 1), [0], (2,))),
-    (graph.GatherIndexOutOfBounds(1, 3, 2), lambda: ag.gather(TAPE, zeros(2, 1), [0, 3], (2,))),
-    (graph.CausalSoftmaxRank(1), lambda: ag.causal_softmax(TAPE, zeros(3))),
-    (graph.CausalSoftmaxNonSquare(2, 3), lambda: ag.causal_softmax(TAPE, zeros(2, 3))),
-    (graph.CausalSoftmaxEmptyTokens(), lambda: ag.causal_softmax(TAPE, zeros(0, 0))),
+    (AutogradError("data-length-mismatch", expected=3, actual=2), lambda: from_flat([1.0, 2.0], (3,))),
+    (
+        AutogradError("index-out-of-bounds", axis=1, index=5, dimension=2),
+        lambda: ops.swap_axes(TAPE, zeros(2, 2), 0, 5),
+    ),
+    (AutogradError("incompatible-broadcast", axis=1, left=3, right=4), lambda: ops.add(TAPE, zeros(2, 3), zeros(4))),
+    (AutogradError("reduction-axis-out-of-bounds", axis=2, rank=1), lambda: mean_over(TAPE, zeros(3), 2)),
+    (AutogradError("empty-mean-axis", axis=1), lambda: mean_over(TAPE, zeros(2, 0), 1)),
+    (AutogradError("left-rank-too-small", rank=1), lambda: ops.matmul(TAPE, zeros(3), zeros(3, 3))),
+    (AutogradError("right-rank-too-small", rank=0), lambda: ops.matmul(TAPE, zeros(3, 3), zeros())),
+    (AutogradError("inner-dimension-mismatch", left=3, right=4), lambda: ops.matmul(TAPE, zeros(2, 3), zeros(4, 2))),
+    (
+        AutogradError("incompatible-batch", axis=0, left=2, right=3),
+        lambda: ops.matmul(TAPE, zeros(2, 1, 1), zeros(3, 1, 1)),
+    ),
+    (AutogradError("gather-table-rank", rank=1), lambda: ops.gather(TAPE, zeros(3), [0], (1,))),
+    (
+        AutogradError("gather-index-count-mismatch", expected=2, actual=1),
+        lambda: ops.gather(TAPE, zeros(3, 1), [0], (2,)),
+    ),
+    (
+        AutogradError("gather-index-out-of-bounds", position=1, index=3, rows=2),
+        lambda: ops.gather(TAPE, zeros(2, 1), [0, 3], (2,)),
+    ),
+    (AutogradError("causal-softmax-rank", rank=1), lambda: probability.causal_softmax(TAPE, zeros(3))),
+    (
+        AutogradError("causal-softmax-non-square", queries=2, keys=3),
+        lambda: probability.causal_softmax(TAPE, zeros(2, 3)),
+    ),
+    (AutogradError("causal-softmax-empty-tokens"), lambda: probability.causal_softmax(TAPE, zeros(0, 0))),
 ]
 
 PROBABILITIES: list[Case] = [
-    (graph.AxisOutOfBounds(3, 2), lambda: ag.softmax(TAPE, zeros(2, 2), 3)),
-    (graph.EmptyNormalizationAxis(1), lambda: ag.log_softmax(TAPE, zeros(2, 0), 1)),
-    (graph.NaNLogit(0, 1), lambda: ag.mean_nll_of(STRICT, np.array([[0.0, math.nan]]), [0])),
-    (graph.PositiveInfinityLogit(0, 1), lambda: ag.mean_nll_of(STRICT, np.array([[0.0, math.inf]]), [0])),
-    (graph.NegativeInfinityLogit(1, 0), lambda: ag.mean_nll_of(STRICT, np.array([[0.0], [-math.inf]]), [0, 0])),
-    (graph.TargetCountMismatch(2, 1), lambda: ag.mean_nll(TAPE, zeros(2, 3), [0])),
-    (graph.EmptyTargets(), lambda: ag.mean_nll(TAPE, zeros(0, 3), [])),
-    (graph.TargetOutOfBounds(1, 5, 3), lambda: ag.mean_nll(TAPE, zeros(2, 3), [0, 5])),
+    (AutogradError("axis-out-of-bounds", axis=3, rank=2), lambda: softmax(TAPE, zeros(2, 2), 3)),
+    (AutogradError("empty-normalization-axis", axis=1), lambda: softmax(TAPE, zeros(2, 0), 1)),
+    (
+        AutogradError("nan-logit", group=0, class_index=1),
+        lambda: probability.mean_nll_of(STRICT, np.array([[0.0, math.nan]]), [0]),
+    ),
+    (
+        AutogradError("positive-infinity-logit", group=0, class_index=1),
+        lambda: probability.mean_nll_of(STRICT, np.array([[0.0, math.inf]]), [0]),
+    ),
+    (
+        AutogradError("negative-infinity-logit", group=1, class_index=0),
+        lambda: probability.mean_nll_of(STRICT, np.array([[0.0], [-math.inf]]), [0, 0]),
+    ),
+    (
+        AutogradError("target-count-mismatch", expected=2, actual=1),
+        lambda: probability.mean_nll(TAPE, zeros(2, 3), [0]),
+    ),
+    (AutogradError("empty-targets"), lambda: probability.mean_nll(TAPE, zeros(0, 3), [])),
+    (
+        AutogradError("target-out-of-bounds", group=1, target=5, classes=3),
+        lambda: probability.mean_nll(TAPE, zeros(2, 3), [0, 5]),
+    ),
 ]
 
 GRAPHS: list[Case] = [
-    (graph.NonFiniteLeaf("p", 0, math.inf), lambda: weight(math.inf)),
-    (graph.NonFiniteForward("multiply", 0, math.inf), lambda: ag.multiply(TAPE, filled(LARGE), filled(LARGE))),
-    (graph.UntrackedOutput("constant"), lambda: backward(zeros(1))),
-    (graph.GraphReleased("multiply"), lambda: backward(released())),
-    (graph.ReleasedOperand("add", 1), lambda: ag.add(TAPE, zeros(1), released())),
-    (graph.SeedShapeMismatch((1,), (2, 1)), lambda: backward(weight(), np.ones((2, 1)))),
-    (graph.NonFiniteSeed(0, math.nan), lambda: backward(weight(), np.array([math.nan]))),
-    (graph.StaleOperandValue("multiply", "p", 1, 0, 2), lambda: backward(stale())),
+    (AutogradError("non-finite-leaf", operation="p", index=0, value=math.inf), lambda: weight(math.inf)),
     (
-        graph.NonFiniteVjp("multiply", "p", 0, 0, math.inf),
-        lambda: backward(ag.multiply(TAPE, weight(), filled(2.0, 1)), np.array([LARGE])),
+        AutogradError("non-finite-forward", operation="multiply", index=0, value=math.inf),
+        lambda: ops.multiply(TAPE, filled(LARGE), filled(LARGE)),
+    ),
+    (AutogradError("untracked-output", operation="constant"), lambda: backward(zeros(1))),
+    (AutogradError("graph-released", operation="multiply"), lambda: backward(released())),
+    (AutogradError("released-operand", operation="add", operand=1), lambda: ops.add(TAPE, zeros(1), released())),
+    (AutogradError("seed-shape-mismatch", expected=(1,), actual=(2, 1)), lambda: backward(weight(), np.ones((2, 1)))),
+    (AutogradError("non-finite-seed", index=0, value=math.nan), lambda: backward(weight(), np.array([math.nan]))),
+    (
+        AutogradError(
+            "stale-operand-value", child="multiply", parent="p", operand=1, recorded_revision=0, current_revision=2
+        ),
+        lambda: backward(stale()),
     ),
     (
-        graph.NonFinitePassAdjoint("p", 0, LARGE, LARGE),
-        lambda: backward(ag.add(TAPE, *[weight()] * 2), np.array([LARGE])),
+        AutogradError("non-finite-vjp", child="multiply", parent="p", operand=0, index=0, value=math.inf),
+        lambda: backward(ops.multiply(TAPE, weight(), filled(2.0, 1)), np.array([LARGE])),
     ),
-    (graph.NonFiniteAccumulatedGradient("p", 0, LARGE, LARGE), sweep_with_large_stored_gradient),
-    (graph.AssignedShapeMismatch("p", (1,), (1, 1)), lambda: weight().assign(np.zeros((1, 1)))),
-    (graph.NotAParameter("constant"), lambda: zeros(1).gradient),
-    (graph.BroadcastTargetMismatch((3,), (1,), (3,)), lambda: ag.broadcast_to(TAPE, zeros(3), (1,))),
+    (
+        AutogradError("non-finite-pass-adjoint", node="p", index=0, previous=LARGE, contribution=LARGE),
+        lambda: backward(ops.add(TAPE, *[weight()] * 2), np.array([LARGE])),
+    ),
+    (
+        AutogradError("non-finite-accumulated-gradient", node="p", index=0, stored=LARGE, pass_adjoint=LARGE),
+        sweep_with_large_stored_gradient,
+    ),
+    (
+        AutogradError("assigned-shape-mismatch", name="p", expected=(1,), actual=(1, 1)),
+        lambda: weight().assign(np.zeros((1, 1))),
+    ),
+    (AutogradError("not-a-parameter", operation="constant"), lambda: zeros(1).gradient),
 ]
 
 LAYERS: list[Case] = [
-    (layer.EmptyName(), lambda: check_name("")),
-    (layer.EmptyNameSegment(2), lambda: check_name("a.")),
-    (layer.InvalidNameCharacter(1, 0x2D), lambda: check_name("a-b")),
-    (layer.ZeroFanIn(), lambda: xavier_uniform("w", 0, 1, SplitMix64(0))),
-    (layer.ZeroFanOut(), lambda: xavier_uniform("w", 1, 0, SplitMix64(0))),
-    (layer.DuplicateName("a", 0, 2), lambda: check_unique_names(["a", "b", "a"])),
-    (layer.TableRank(3), lambda: embedding(TAPE, zeros(1, 1, 1), [], ())),
-    (layer.EmptyEmbeddingVocabulary(), lambda: embedding(TAPE, zeros(0, 1), [], (0,))),
-    (layer.ZeroTableWidth(), lambda: embedding(TAPE, zeros(1, 0), [], (0,))),
-    (layer.TokenShape((-1, 2)), lambda: embedding(TAPE, zeros(1, 1), [], (-1, 2))),
-    (layer.TokenCountMismatch(2, 1), lambda: embedding(TAPE, zeros(1, 1), [0], (2,))),
-    (layer.TokenIdOutOfBounds(0, 7, 3), lambda: embedding(TAPE, zeros(3, 1), [7], (1,))),
-    (layer.WeightRank(1), lambda: linear(TAPE, zeros(1, 1), zeros(1))),
-    (layer.ZeroInputWidth(), lambda: linear(TAPE, zeros(1, 0), zeros(0, 1))),
-    (layer.ZeroOutputWidth(), lambda: linear(TAPE, zeros(1, 1), zeros(1, 0))),
-    (layer.BiasRank(2), lambda: linear(TAPE, zeros(1, 1), zeros(1, 1), zeros(1, 1))),
-    (layer.BiasWidthMismatch(1, 2), lambda: linear(TAPE, zeros(1, 1), zeros(1, 1), zeros(2))),
-    (layer.InputRank(1), lambda: linear(TAPE, zeros(1), zeros(1, 1))),
-    (layer.InputWidthMismatch(2, 3), lambda: linear(TAPE, zeros(1, 3), zeros(2, 1))),
+    (LayerError("empty-name"), lambda: check_name("")),
+    (LayerError("empty-name-segment", index=2), lambda: check_name("a.")),
+    (LayerError("invalid-name-character", index=1, byte=0x2D), lambda: check_name("a-b")),
+    (LayerError("zero-fan-in"), lambda: xavier_uniform("w", 0, 1, SplitMix64(0))),
+    (LayerError("zero-fan-out"), lambda: xavier_uniform("w", 1, 0, SplitMix64(0))),
+    (LayerError("duplicate-name", name="a", first=0, repeated=2), lambda: check_unique_names(["a", "b", "a"])),
+    (LayerError("table-rank", rank=3), lambda: embedding(TAPE, zeros(1, 1, 1), [], ())),
+    (LayerError("empty-embedding-vocabulary"), lambda: embedding(TAPE, zeros(0, 1), [], (0,))),
+    (LayerError("zero-table-width"), lambda: embedding(TAPE, zeros(1, 0), [], (0,))),
+    (LayerError("token-shape", shape=(-1, 2)), lambda: embedding(TAPE, zeros(1, 1), [], (-1, 2))),
+    (LayerError("token-count-mismatch", expected=2, actual=1), lambda: embedding(TAPE, zeros(1, 1), [0], (2,))),
     (
-        layer.ProjectionFailed("down", str(layer.ZeroOutputWidth())),
+        LayerError("token-id-out-of-bounds", position=0, token_id=7, vocabulary_size=3),
+        lambda: embedding(TAPE, zeros(3, 1), [7], (1,)),
+    ),
+    (LinearError("weight-rank", rank=1), lambda: linear(TAPE, zeros(1, 1), zeros(1))),
+    (LinearError("zero-input-width"), lambda: linear(TAPE, zeros(1, 0), zeros(0, 1))),
+    (LinearError("zero-output-width"), lambda: linear(TAPE, zeros(1, 1), zeros(1, 0))),
+    (LinearError("bias-rank", rank=2), lambda: linear(TAPE, zeros(1, 1), zeros(1, 1), zeros(1, 1))),
+    (
+        LinearError("bias-width-mismatch", expected=1, actual=2),
+        lambda: linear(TAPE, zeros(1, 1), zeros(1, 1), zeros(2)),
+    ),
+    (LinearError("input-rank", rank=1), lambda: linear(TAPE, zeros(1), zeros(1, 1))),
+    (LinearError("input-width-mismatch", expected=2, actual=3), lambda: linear(TAPE, zeros(1, 3), zeros(2, 1))),
+    (
+        LayerError("projection-failed", projection="down", inner=str(LinearError("zero-output-width"))),
         lambda: swiglu(TAPE, zeros(1, 1), zeros(1, 1), zeros(1, 1), zeros(1, 0)),
     ),
     (
-        layer.GateFailed("elementwise gate", str(graph.NonFiniteForward("multiply", 0, math.inf))),
+        LayerError(
+            "gate-failed",
+            operation="elementwise gate",
+            inner=str(AutogradError("non-finite-forward", operation="multiply", index=0, value=math.inf)),
+        ),
         lambda: swiglu(TAPE, filled(1e200, 1, 1), filled(1.0, 1, 1), filled(1.0, 1, 1), filled(1.0, 1, 1)),
     ),
     (
-        layer.BranchInputWidthMismatch(2, 3),
+        LayerError("branch-input-width-mismatch", gate=2, up=3),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(3, 1), zeros(1, 1)),
     ),
     (
-        layer.BranchHiddenWidthMismatch(1, 4),
+        LayerError("branch-hidden-width-mismatch", gate=1, up=4),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(2, 4), zeros(1, 1)),
     ),
     (
-        layer.DownInputWidthMismatch(1, 5),
+        LayerError("down-input-width-mismatch", hidden=1, down=5),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(2, 1), zeros(5, 1)),
     ),
 ]

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.autograd import Parameter, Tape
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers import errors as layer
+from cai_reference.errors import CaiReferenceError, LayerError, ModelError
 from cai_reference.layers.rms_norm import InverseForm, RmsNorm, rms_norm
 from cai_reference.layers.rope import Rope
-from cai_reference.models import errors as model
 from support_llama_models import PLAIN
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
@@ -29,10 +27,16 @@ def norm_of(rows: list[list[float]], width: int) -> Callable[[], object]:
 
 
 CASES: list[Case] = [
-    (layer.InvalidNormEpsilon(-0.5), lambda: RmsNorm.initialize("n", 2, -0.5, InverseForm.INVERSE_ROOT)),
-    (layer.GainShapeMismatch(2, (3,)), norm_of([[3.0, 4.0]], 3)),
-    (layer.ZeroEnergyRow(1), norm_of([[3.0, 4.0], [0.0, 0.0]], 2)),
-    (layer.KeyValueHeadsDoNotDivide(4, 3), lambda: replace(PLAIN, key_value_heads=3)),
-    (layer.InvalidRopeBase(math.inf), lambda: Rope(math.inf)),
-    (model.NegativeLayers(-1), lambda: replace(PLAIN, layers=-1)),
+    (
+        LayerError("invalid-norm-epsilon", epsilon=-0.5),
+        lambda: RmsNorm.initialize("n", 2, -0.5, InverseForm.INVERSE_ROOT),
+    ),
+    (LayerError("gain-shape-mismatch", width=2, shape=(3,)), norm_of([[3.0, 4.0]], 3)),
+    (LayerError("zero-energy-row", row=1), norm_of([[3.0, 4.0], [0.0, 0.0]], 2)),
+    (
+        LayerError("key-value-heads-do-not-divide", heads=4, key_value_heads=3),
+        lambda: replace(PLAIN, key_value_heads=3),
+    ),
+    (LayerError("invalid-rope-base", base=math.inf), lambda: Rope(math.inf)),
+    (ModelError("negative-layers", layers=-1), lambda: replace(PLAIN, layers=-1)),
 ]

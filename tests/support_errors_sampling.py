@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.decoding.errors import SamplingError
 from cai_reference.decoding.sampling import SamplingSettings, choose, course_distribution, distribution_of
-from cai_reference.decoding.sampling import errors as sampling
-from cai_reference.decoding.stochastic_drafts import Proposal
-from cai_reference.decoding.stochastic_speculation import acceptance
+from cai_reference.decoding.stochastic_speculation import Proposal, acceptance
 from cai_reference.errors import CaiReferenceError
-from cai_reference.text import BpeTokenizer
-from cai_reference.text import special_tokens as special
+from cai_reference.text import tokenizer as special
+from cai_reference.text.errors import BpeTokenizerError
+from cai_reference.text.tokenizer import BpeTokenizer
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
 
@@ -28,38 +28,44 @@ def with_an_exponential_that_is_always(value: float) -> object:
 
 
 SETTINGS: list[Case] = [
-    (sampling.InvalidTemperature(-0.25), lambda: SamplingSettings(temperature=-0.25)),
-    (sampling.InvalidTopK(7, 4), lambda: course_distribution(np.zeros(4), 1.0, 7, STRICT)),
-    (sampling.InvalidTopP(1.5), lambda: SamplingSettings(top_p=1.5)),
-    (sampling.InvalidMinP(-2.0), lambda: SamplingSettings(min_p=-2.0)),
+    (SamplingError("invalid-temperature", value=-0.25), lambda: SamplingSettings(temperature=-0.25)),
+    (SamplingError("invalid-top-k", top_k=7, vocabulary=4), lambda: course_distribution(np.zeros(4), 1.0, 7, STRICT)),
+    (SamplingError("invalid-top-p", value=1.5), lambda: SamplingSettings(top_p=1.5)),
+    (SamplingError("invalid-min-p", value=-2.0), lambda: SamplingSettings(min_p=-2.0)),
 ]
 
 DISTRIBUTIONS: list[Case] = [
-    (sampling.EmptyLogits(), lambda: distribution_of(np.zeros(0), SamplingSettings(), STRICT)),
+    (SamplingError("empty-logits"), lambda: distribution_of(np.zeros(0), SamplingSettings(), STRICT)),
     (
-        sampling.VocabularyTooLarge(2**32 + 1, 2**32),
+        SamplingError("vocabulary-too-large", vocabulary=2**32 + 1, limit=2**32),
         lambda: distribution_of(np.broadcast_to(np.float64(0), (2**32 + 1,)), SamplingSettings(), STRICT),
     ),
-    (sampling.InvalidProbabilitySum(float("nan")), lambda: with_an_exponential_that_is_always(float("nan"))),
-    (sampling.EmptySupport(3), lambda: choose(np.zeros(3), 0.5)),
+    (
+        SamplingError("invalid-probability-sum", total=float("nan")),
+        lambda: with_an_exponential_that_is_always(float("nan")),
+    ),
+    (SamplingError("empty-support", vocabulary=3), lambda: choose(np.zeros(3), 0.5)),
 ]
 
 PROPOSALS: list[Case] = [
-    (sampling.ProposalWidth(3, 2), lambda: acceptance(HALF, Proposal(0, np.ones(3) / 3))),
-    (sampling.ImpossibleProposal(1, 2), lambda: acceptance(HALF, Proposal(1, np.array([1.0, 0.0])))),
+    (SamplingError("proposal-width", draft=3, target=2), lambda: acceptance(HALF, Proposal(0, np.ones(3) / 3))),
+    (
+        SamplingError("impossible-proposal", token=1, vocabulary=2),
+        lambda: acceptance(HALF, Proposal(1, np.array([1.0, 0.0]))),
+    ),
 ]
 
 SPECIAL: list[Case] = [
     (
-        special.UnknownSpecialName("<pad>", ("<bos>", "<eos>")),
+        BpeTokenizerError("unknown-special-name", name="<pad>", known=("<bos>", "<eos>")),
         lambda: special.encode_with_special(BpeTokenizer(()), "", ["<pad>"]),
     ),
     (
-        special.EmptySpecialName(1),
+        BpeTokenizerError("empty-special-name", token_id=1),
         lambda: special.encode_with_special(BpeTokenizer(()), "", [""], {"": 1}),
     ),
     (
-        special.SpecialIdIsContent("<a>", 99),
+        BpeTokenizerError("special-id-is-content", name="<a>", token_id=99),
         lambda: special.encode_with_special(BpeTokenizer(()), "", ["<a>"], {"<a>": 99}),
     ),
 ]

@@ -7,24 +7,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.autograd import Parameter, Tape
-from cai_reference.decoding import greedy_token
-from cai_reference.errors import CaiReferenceError
-from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
-from cai_reference.models import errors as model
-from cai_reference.models.neural_ngram import PARAMETER_NAMES
-from cai_reference.text import Epoch, Window, Windowing
-from cai_reference.training import (
+from cai_reference.decoding.greedy import greedy_token
+from cai_reference.errors import CaiReferenceError, ModelError
+from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration
+from cai_reference.text.batches import Epoch, Window, Windowing
+from cai_reference.training.adamw import (
     AdamW,
     AdamWConfiguration,
     GradientNormalization,
     GradientScale,
     ParameterGroups,
-    TrainingRun,
-    evaluate,
 )
-from cai_reference.training import errors as training
+from cai_reference.training.errors import AdamWError, TrainingError
+from cai_reference.training.trainer import TrainingRun, evaluate
 from support_models import four_word_model
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
@@ -63,57 +60,72 @@ def registry(*changes: tuple[int, Parameter]) -> NeuralNgram:
 
 
 MODELS: list[Case] = [
-    (model.EmptyVocabulary(), lambda: NeuralNgramConfiguration(0, 1, 1, 1)),
-    (model.ZeroContext(), lambda: NeuralNgramConfiguration(1, 0, 1, 1)),
-    (model.ZeroEmbeddingWidth(), lambda: NeuralNgramConfiguration(1, 1, 0, 1)),
-    (model.ZeroHiddenWidth(), lambda: NeuralNgramConfiguration(1, 1, 1, 0)),
-    (model.EmptyBatch(), lambda: FOUR.loss(TAPE, [])),
-    (model.ContextTokenCountMismatch(2, 3), lambda: FOUR.forward(TAPE, [0, 1, 2], 1)),
-    (model.BatchContextLengthMismatch(2, 1), lambda: FOUR.loss(TAPE, [Window((1,), (2,))])),
-    (model.ParameterCountMismatch(5, 0), lambda: NeuralNgram(FOUR.configuration, [])),
-    (model.ParameterNameMismatch(0, PARAMETER_NAMES[0], "odd"), lambda: registry((0, weight("odd")))),
+    (ModelError("empty-vocabulary"), lambda: NeuralNgramConfiguration(0, 1, 1, 1)),
+    (ModelError("zero-context"), lambda: NeuralNgramConfiguration(1, 0, 1, 1)),
+    (ModelError("zero-embedding-width"), lambda: NeuralNgramConfiguration(1, 1, 0, 1)),
+    (ModelError("zero-hidden-width"), lambda: NeuralNgramConfiguration(1, 1, 1, 0)),
+    (ModelError("empty-batch"), lambda: FOUR.loss(TAPE, [])),
+    (ModelError("context-token-count-mismatch", expected=2, actual=3), lambda: FOUR.forward(TAPE, [0, 1, 2], 1)),
+    (ModelError("batch-context-length-mismatch", expected=2, actual=1), lambda: FOUR.loss(TAPE, [Window((1,), (2,))])),
+    (ModelError("parameter-count-mismatch", expected=5, actual=0), lambda: NeuralNgram(FOUR.configuration, [])),
     (
-        model.ParameterShapeMismatch(PARAMETER_NAMES[3], (1, 1), (1,)),
+        ModelError("parameter-name-mismatch", index=0, expected=PARAMETER_NAMES[0], actual="odd"),
+        lambda: registry((0, weight("odd"))),
+    ),
+    (
+        ModelError("parameter-shape-mismatch", name=PARAMETER_NAMES[3], expected=(1, 1), actual=(1,)),
         lambda: registry((3, weight(PARAMETER_NAMES[3]))),
     ),
-    (model.MissingTargetRow(0), lambda: FOUR.loss(TAPE, [Window((1, 2), ())])),
-    (model.TargetIdOutOfBounds(0, 9, 4), lambda: FOUR.loss(TAPE, [Window((1, 2), (9,))])),
-    (model.MaskedTokenOutOfBounds(8, 2), lambda: greedy_token(np.zeros(2), (8,))),
-    (model.NoUnmaskedToken(), lambda: greedy_token(np.zeros(2), (0, 1))),
-    (model.NonFiniteLogit(1, math.inf), lambda: greedy_token(np.array([0.0, math.inf]))),
+    (ModelError("missing-target-row", row=0), lambda: FOUR.loss(TAPE, [Window((1, 2), ())])),
+    (
+        ModelError("target-id-out-of-bounds", row=0, token_id=9, vocabulary_size=4),
+        lambda: FOUR.loss(TAPE, [Window((1, 2), (9,))]),
+    ),
+    (ModelError("masked-token-out-of-bounds", token_id=8, vocabulary_size=2), lambda: greedy_token(np.zeros(2), (8,))),
+    (ModelError("no-unmasked-token"), lambda: greedy_token(np.zeros(2), (0, 1))),
+    (ModelError("non-finite-logit", token_id=1, value=math.inf), lambda: greedy_token(np.array([0.0, math.inf]))),
 ]
 
 OPTIMISERS: list[Case] = [
-    (training.InvalidLearningRate(-3.0), lambda: AdamWConfiguration(-3.0)),
-    (training.InvalidBeta1(1.5), lambda: AdamWConfiguration(0.1, beta1=1.5)),
-    (training.InvalidBeta2(math.nan), lambda: AdamWConfiguration(0.1, beta2=math.nan)),
-    (training.InvalidEpsilon(0.0), lambda: AdamWConfiguration(0.1, epsilon=0.0)),
-    (training.InvalidWeightDecay(-0.5), lambda: AdamWConfiguration(0.1, weight_decay=-0.5)),
-    (training.InvalidDecayProduct(0.25, 8.0, 2.0), lambda: AdamWConfiguration(0.25, weight_decay=8.0)),
-    (training.InvalidGradientScale(-1.5), lambda: adamw().step([weight("w")], GradientScale(-1.5))),
+    (AdamWError("invalid-learning-rate", value=-3.0), lambda: AdamWConfiguration(-3.0)),
+    (AdamWError("invalid-beta1", value=1.5), lambda: AdamWConfiguration(0.1, beta1=1.5)),
+    (AdamWError("invalid-beta2", value=math.nan), lambda: AdamWConfiguration(0.1, beta2=math.nan)),
+    (AdamWError("invalid-epsilon", value=0.0), lambda: AdamWConfiguration(0.1, epsilon=0.0)),
+    (AdamWError("invalid-weight-decay", value=-0.5), lambda: AdamWConfiguration(0.1, weight_decay=-0.5)),
     (
-        training.InvalidGradientNormalization(2.5, 0.0),
+        AdamWError("invalid-decay-product", learning_rate=0.25, weight_decay=8.0, product=2.0),
+        lambda: AdamWConfiguration(0.25, weight_decay=8.0),
+    ),
+    (AdamWError("invalid-gradient-scale", value=-1.5), lambda: adamw().step([weight("w")], GradientScale(-1.5))),
+    (
+        AdamWError("invalid-gradient-normalization", divisor=2.5, multiplier=0.0),
         lambda: adamw().step([weight("w")], GradientNormalization(2.5, 0.0)),
     ),
-    (training.EmptyParameterGroups(), lambda: ParameterGroups(())),
-    (training.EmptyGroupedParameterName("no-decay"), lambda: ParameterGroups((), ("",))),
-    (training.DuplicateGroupedParameter("decay", "w"), lambda: ParameterGroups(("w", "w"))),
-    (training.ParameterInMultipleGroups("w"), lambda: ParameterGroups(("w",), ("w",))),
-    (training.EmptyParameterSet(), lambda: adamw().step([])),
-    (training.DuplicateParameterName("w", 0, 1), lambda: adamw().step([weight("w"), weight("w")])),
-    (training.ParameterSetChanged(("w",), ("v",)), lambda: adamw().step([weight("v")])),
-    (training.ParameterShapeChanged("w", (1,), (2,)), two_steps_with_other_shapes),
-    (training.MissingGradient("w"), lambda: adamw().step_with([weight("w")], {})),
-    (training.GradientShapeMismatch("w", (1,), (3,)), lambda: adamw().step_with([weight("w")], {"w": np.zeros(3)})),
+    (AdamWError("empty-parameter-groups"), lambda: ParameterGroups(())),
+    (AdamWError("empty-grouped-parameter-name", group="no-decay"), lambda: ParameterGroups((), ("",))),
+    (AdamWError("duplicate-grouped-parameter", group="decay", name="w"), lambda: ParameterGroups(("w", "w"))),
+    (AdamWError("parameter-in-multiple-groups", name="w"), lambda: ParameterGroups(("w",), ("w",))),
+    (AdamWError("empty-parameter-set"), lambda: adamw().step([])),
     (
-        training.NonFiniteArithmetic("w", 0, "squared gradient", math.inf),
+        AdamWError("duplicate-parameter-name", name="w", first=0, repeated=1),
+        lambda: adamw().step([weight("w"), weight("w")]),
+    ),
+    (AdamWError("parameter-set-changed", expected=("w",), actual=("v",)), lambda: adamw().step([weight("v")])),
+    (AdamWError("parameter-shape-changed", name="w", expected=(1,), actual=(2,)), two_steps_with_other_shapes),
+    (AdamWError("missing-gradient", name="w"), lambda: adamw().step_with([weight("w")], {})),
+    (
+        AdamWError("gradient-shape-mismatch", name="w", parameter=(1,), gradient=(3,)),
+        lambda: adamw().step_with([weight("w")], {"w": np.zeros(3)}),
+    ),
+    (
+        AdamWError("non-finite-arithmetic", name="w", index=0, stage="squared gradient", value=math.inf),
         lambda: adamw().step([weight("w", 1e200)]),
     ),
 ]
 
 RUNS: list[Case] = [
-    (training.NoTrainingBatches(), lambda: next(NOTHING_TO_DO.run(FOUR, adamw(), STRICT))),
-    (training.NoEvaluationRows("validation"), lambda: evaluate(FOUR, EMPTY, (), STRICT)),
+    (TrainingError("no-training-batches"), lambda: next(NOTHING_TO_DO.run(FOUR, adamw(), STRICT))),
+    (TrainingError("no-evaluation-rows", partition="validation"), lambda: evaluate(FOUR, EMPTY, (), STRICT)),
 ]
 
 CASES: list[Case] = [*MODELS, *OPTIMISERS, *RUNS]

@@ -1,4 +1,4 @@
-"""One call for every error of clipping, schedules, accumulation, selection, and the final evaluation."""
+"""One call for every error of clipping, schedules, selection, and the final evaluation."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.autograd import Parameter, Tape, Variable
 from cai_reference.errors import CaiReferenceError
 from cai_reference.models.llama import Llama
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import EncodedDocument, Epoch, Windowing
+from cai_reference.text.batches import EncodedDocument, Epoch, Windowing
 from cai_reference.text.story_batches import StoryBatch
-from cai_reference.training import errors as training
-from cai_reference.training import final_errors as final
-from cai_reference.training import selection_errors as selection
-from cai_reference.training.accumulation import accumulate_stories
 from cai_reference.training.adamw import AdamWState
-from cai_reference.training.bigram import Bigram
 from cai_reference.training.clipping import clip_to
-from cai_reference.training.copies import Snapshot
+from cai_reference.training.decoder_training import PlannedEpoch
+from cai_reference.training.errors import CandidateError, TrainingError
 from cai_reference.training.final_evaluation import (
     Baseline,
+    Bigram,
     FinalEvaluation,
     Provenance,
     SelectedDecoder,
     score_bigram,
 )
-from cai_reference.training.planned_epoch import PlannedEpoch
+from cai_reference.training.model_kinds import ParameterSnapshot
 from cai_reference.training.schedules import ConstantRate, SteppedRate, WarmupDecay
 from cai_reference.training.selection import SelectionPlan, evaluate_windows
 from support_course_fixtures import MODEL, epoch, fresh, plan, sequential
@@ -86,7 +83,7 @@ def evaluating(
 
     def call() -> object:
         model = Llama.initialize(replace(MODEL, context=context), SplitMix64(1))
-        snapshot = Snapshot.of(4, model.parameters, fresh()[1])
+        snapshot = ParameterSnapshot.of(4, model.parameters, fresh()[1])
         if moved:
             model.parameters[-1].assign(np.zeros(4))
         gate = FinalEvaluation(test, SOURCE)
@@ -101,73 +98,98 @@ def evaluating(
 def selected(loss: float, label: str) -> object:
     """Return an untrained decoder as if a loss on some partition had selected it."""
     model, optimizer = fresh()
-    return SelectedDecoder(model, Snapshot.of(0, model.parameters, optimizer), loss, label, SOURCE)
+    return SelectedDecoder(model, ParameterSnapshot.of(0, model.parameters, optimizer), loss, label, SOURCE)
 
 
 PARTS: list[Case] = [
-    (training.InvalidMaximumNorm(-2.0), clipping([1.0], -2.0)),
-    (training.NonFiniteStoredGradient("w", 1, math.inf), clipping([1.0, math.inf], 1.0)),
-    (training.UnrepresentableGradientClip(5e-324, 3.0), clipping([1.0] * 9, 5e-324)),
-    (training.EmptySchedule(), lambda: SteppedRate(())),
-    (training.InvalidScheduledRate(4, -1.0), lambda: SteppedRate(((0.5, 3), (-1.0, 1)))),
-    (training.InvalidScheduleFloor(0.75, 0.5), lambda: WarmupDecay(0.5, 0.75, 1, 2)),
-    (training.InvalidScheduleLength("the schedule", 3, 4), lambda: WarmupDecay(0.5, 0.25, 4, 3)),
-    (training.StepBeforeFirst(-6), lambda: ConstantRate(0.5).rate(-6, STRICT)),
-    (training.StepBehindSchedule(8, 3), lambda: SteppedRate(((0.5, 3),)).rate(8, STRICT)),
-    (training.NothingToAccumulate(), lambda: accumulate_stories(fresh()[0], [], STRICT)),
+    (TrainingError("invalid-maximum-norm", value=-2.0), clipping([1.0], -2.0)),
+    (TrainingError("non-finite-stored-gradient", name="w", index=1, value=math.inf), clipping([1.0, math.inf], 1.0)),
+    (TrainingError("unrepresentable-gradient-clip", maximum=5e-324, root=3.0), clipping([1.0] * 9, 5e-324)),
+    (TrainingError("empty-schedule"), lambda: SteppedRate(())),
+    (TrainingError("invalid-scheduled-rate", step=4, value=-1.0), lambda: SteppedRate(((0.5, 3), (-1.0, 1)))),
+    (TrainingError("invalid-schedule-floor", value=0.75, peak=0.5), lambda: WarmupDecay(0.5, 0.75, 1, 2)),
+    (
+        TrainingError("invalid-schedule-length", what="the schedule", steps=3, least=4),
+        lambda: WarmupDecay(0.5, 0.25, 4, 3),
+    ),
+    (TrainingError("step-before-first", step=-6), lambda: ConstantRate(0.5).rate(-6, STRICT)),
+    (TrainingError("step-behind-schedule", step=8, last=3), lambda: SteppedRate(((0.5, 3),)).rate(8, STRICT)),
 ]
 
 SELECTION: list[Case] = [
-    (selection.OptimizerNotFresh(3), running(plan, 3)),
-    (selection.NoCheckpointSteps(), lambda: replace(plan(), checkpoints=())),
-    (selection.FirstCheckpointNotZero(2), lambda: replace(plan(), checkpoints=(2, 8))),
-    (selection.CheckpointBeyondUpdates(9, 8), lambda: replace(plan(), checkpoints=(0, 9))),
-    (selection.CheckpointStepsNotIncreasing(6, 4), lambda: replace(plan(), checkpoints=(0, 6, 4, 8))),
-    (selection.LastCheckpointNotFinal(8, 6), lambda: replace(plan(), checkpoints=(0, 6))),
+    (CandidateError("optimizer-not-fresh", step=3), running(plan, 3)),
+    (CandidateError("no-checkpoint-steps"), lambda: replace(plan(), checkpoints=())),
+    (CandidateError("first-checkpoint-not-zero", actual=2), lambda: replace(plan(), checkpoints=(2, 8))),
+    (CandidateError("checkpoint-beyond-updates", step=9, last=8), lambda: replace(plan(), checkpoints=(0, 9))),
     (
-        selection.WrongPartition("validation selection", "validation", "test"),
+        CandidateError("checkpoint-steps-not-increasing", previous=6, following=4),
+        lambda: replace(plan(), checkpoints=(0, 6, 4, 8)),
+    ),
+    (CandidateError("last-checkpoint-not-final", expected=8, actual=6), lambda: replace(plan(), checkpoints=(0, 6))),
+    (
+        CandidateError("wrong-partition", role="validation selection", expected="validation", actual="test"),
         running(lambda: replace(plan(), validation=TEST)),
     ),
-    (selection.NoWindows("update"), running(lambda: replace(plan(), updates=one_document("train", (0,))))),
     (
-        selection.WindowLengthDiffers("train evaluation", 2, 1),
+        CandidateError("no-windows", role="update"),
+        running(lambda: replace(plan(), updates=one_document("train", (0,)))),
+    ),
+    (
+        CandidateError("window-length-differs", role="train evaluation", expected=2, actual=1),
         running(lambda: replace(plan(), train_evaluation=one_document("train", (0, 1), 1))),
     ),
     (
-        selection.WindowExceedsContext("update", 3, 2),
+        CandidateError("window-exceeds-context", role="update", tokens=3, context=2),
         running(lambda: replace(plan(), updates=one_document("train", (0, 1, 2, 3), 3))),
     ),
     (
-        selection.WindowTokenOutOfRange("update", "d", 2, 9, 5),
+        CandidateError("window-token-out-of-range", role="update", document="d", index=2, token=9, size=5),
         running(lambda: replace(plan(), updates=one_document("train", (0, 1, 9)))),
     ),
-    (selection.NonFiniteEvaluation("test", math.inf), lambda: evaluate_windows(Endless(), TEST, STRICT)),
+    (
+        CandidateError("non-finite-evaluation", partition="test", value=math.inf),
+        lambda: evaluate_windows(Endless(), TEST, STRICT),
+    ),
 ]
 
 FINAL: list[Case] = [
-    (final.NoBigramVocabulary(-1), lambda: Bigram([], -1)),
-    (final.InvalidSmoothing(-0.5), lambda: Bigram([], 2, -0.5)),
-    (final.BigramTokenOutOfRange(7, 3), lambda: Bigram([(0, 7)], 3)),
-    (final.BlankProvenance("split"), lambda: replace(SOURCE, split=" ")),
-    (final.NoProvenanceContext(-3), lambda: replace(SOURCE, context=-3)),
-    (final.NotTheTestPartition("train"), lambda: FinalEvaluation(sequential(epoch("train"), 4), SOURCE)),
-    (final.NoTestWindows(), lambda: FinalEvaluation(one_document("test", (0, 1)), SOURCE)),
-    (final.WindowsOfAnotherLength(2, 1), lambda: FinalEvaluation(one_document("test", (0, 1), 1), SOURCE)),
-    (final.SelectedElsewhere("test"), lambda: selected(1.0, "test")),
-    (final.InvalidSelectionLoss(-0.25), lambda: selected(-0.25, "validation")),
-    (final.BaselineFittedElsewhere("validation"), lambda: Baseline(Bigram([(0,)], 2), "validation", SOURCE)),
-    (final.BaselineWithoutDocuments(), lambda: Baseline(Bigram([], 2), "train", SOURCE)),
-    (final.AlreadyEvaluated(), evaluating(times=2)),
+    (TrainingError("no-bigram-vocabulary", vocabulary=-1), lambda: Bigram([], -1)),
+    (TrainingError("invalid-smoothing", value=-0.5), lambda: Bigram([], 2, -0.5)),
+    (TrainingError("bigram-token-out-of-range", token=7, vocabulary=3), lambda: Bigram([(0, 7)], 3)),
+    (TrainingError("blank-provenance", field="split"), lambda: replace(SOURCE, split=" ")),
+    (TrainingError("no-provenance-context", context=-3), lambda: replace(SOURCE, context=-3)),
     (
-        final.ProvenanceMismatch("selected decoder", "tokenizer", "tokenizer", "words"),
+        TrainingError("not-the-test-partition", actual="train"),
+        lambda: FinalEvaluation(sequential(epoch("train"), 4), SOURCE),
+    ),
+    (TrainingError("no-test-windows"), lambda: FinalEvaluation(one_document("test", (0, 1)), SOURCE)),
+    (
+        TrainingError("windows-of-another-length", expected=2, actual=1),
+        lambda: FinalEvaluation(one_document("test", (0, 1), 1), SOURCE),
+    ),
+    (TrainingError("selected-elsewhere", actual="test"), lambda: selected(1.0, "test")),
+    (TrainingError("invalid-selection-loss", value=-0.25), lambda: selected(-0.25, "validation")),
+    (
+        TrainingError("baseline-fitted-elsewhere", actual="validation"),
+        lambda: Baseline(Bigram([(0,)], 2), "validation", SOURCE),
+    ),
+    (TrainingError("baseline-without-documents"), lambda: Baseline(Bigram([], 2), "train", SOURCE)),
+    (TrainingError("already-evaluated"), evaluating(times=2)),
+    (
+        TrainingError(
+            "provenance-mismatch", model="selected decoder", field="tokenizer", expected="tokenizer", actual="words"
+        ),
         evaluating(source=replace(SOURCE, tokenizer="words")),
     ),
-    (final.SelectedStateChanged(4), evaluating(moved=True)),
-    (final.DecoderContextDiffers(2, 3), evaluating(context=3)),
-    (final.BaselineVocabularyMismatch(5, 6), evaluating(vocabulary=6)),
-    (final.EvaluatedTokenOutOfRange("target", 0, 1, 8, 5), evaluating(one_document("test", (0, 1, 8)))),
+    (TrainingError("selected-state-changed", step=4), evaluating(moved=True)),
+    (TrainingError("decoder-context-differs", expected=2, actual=3), evaluating(context=3)),
+    (TrainingError("baseline-vocabulary-mismatch", decoder=5, baseline=6), evaluating(vocabulary=6)),
     (
-        final.NonFiniteTestScore("bigram", math.inf, math.inf),
+        TrainingError("evaluated-token-out-of-range", side="target", batch=0, position=1, token=8, vocabulary=5),
+        evaluating(one_document("test", (0, 1, 8))),
+    ),
+    (
+        TrainingError("non-finite-test-score", model="bigram", mean=math.inf, perplexity=math.inf),
         lambda: score_bigram(Bigram([(0,) * 9], 2, 5e-324), [(0, 1)], STRICT),
     ),
 ]

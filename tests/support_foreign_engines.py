@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from cai_conformance.backends.decoder.plan import DECODE_PHASES, phase_of, sizes_for
-from cai_conformance.engines.given_model import GivenModel
-from cai_conformance.engines.protocol import Engine, Evaluated, Piece
-from cai_conformance.goldens import locate
+from cai_conformance.backends.engine.given_model import GivenModel
+from cai_conformance.engine import Engine, Evaluated, Piece
+from cai_conformance.fixtures.decoder_phases import DECODE_PHASES, phase_of, sizes_for
+from cai_conformance.fixtures.goldens.store import locate
 from cai_reference.arithmetic import Array
 from cai_reference.splitmix import SplitMix64, below
 

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
-from cai_conformance.goldens import locate
+from cai_conformance.fixtures.goldens.store import locate
 
 # JSON, as the file spells it.
 Case = dict[str, Any]

@@ -1,14 +1,12 @@
-"""What the tests of the golden store share: a candidate, a change that stops half way, an environment for a child."""
+"""What the tests of the golden store share: a candidate, what lies in a store, an environment for a child."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import pytest
-
 import cai_conformance
-from cai_conformance.goldens import Candidate, GoldenStore, transaction
+from cai_conformance.fixtures.goldens.records import Candidate
 
 
 def make(suite: str = "course.ngram", text: str = "one", version: str = "1", **files: bytes) -> Candidate:
@@ -18,19 +16,10 @@ def make(suite: str = "course.ngram", text: str = "one", version: str = "1", **f
     return Candidate(suite, trace | named, version, "strict/1", f"cai-conform trace {suite}", 1)
 
 
-def interrupted(store: GoldenStore, candidate: Candidate) -> None:
-    """Accept a candidate and stop right after the commit point, as a crash would."""
-
-    class Crash(BaseException):
-        pass
-
-    def crash(root: Path) -> None:
-        raise Crash
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(transaction, "_place", crash)
-        store.accept_all([candidate], reason="interrupted")
-    assert (store.root / transaction.ACCEPTED).is_dir()
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file below a folder but the lock."""
+    paths = sorted(path for path in root.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 
 def child_environment(**variables: str) -> dict[str, str]:

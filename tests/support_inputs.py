@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cai_reference.text import corpus_checksum
+from cai_reference.text.corpus import corpus_checksum
 from support_corpora import STRATEGY, document
 
 FOX = "the quick brown fox jumps over the lazy dog, " * 24

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
-from cai_reference.models.llama import Llama
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.models.llama import Llama, LlamaConfiguration
 from cai_reference.splitmix import SplitMix64
 from support_decoder_models import stir
 

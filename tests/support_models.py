@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from cai_reference.autograd import Parameter
-from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
-from cai_reference.models.neural_ngram import PARAMETER_NAMES
+from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration
 
 COURSE_SIZES: Final = NeuralNgramConfiguration(vocabulary=266, context=2, embedding=4, hidden=8)
 

@@ -8,20 +8,19 @@ from typing import Final, TypedDict, cast
 
 import numpy as np
 
+from cai_neural_api.builders import build_decoder, build_draft
+from cai_neural_api.net.structure import LayerSpec
 from cai_reference.arithmetic import Array
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import (
+from cai_reference.models.decoder import (
     AttentionSpec,
+    Decoder,
     DecoderConfiguration,
-    DraftConfiguration,
     LatentSpec,
     MixerSpec,
     SsmSpec,
     Wiring,
 )
-from cai_reference.models.token_shift_draft import TokenShiftDraft
-from cai_reference.nets.builders import build_decoder, build_draft
-from cai_reference.nets.structure import LayerSpec
+from cai_reference.models.token_shift_draft import DraftConfiguration, TokenShiftDraft
 from cai_reference.splitmix import SplitMix64
 from support_nn_file import SAMPLES
 

@@ -13,9 +13,9 @@ from cai_reference.autograd import Tape, Variable
 from cai_reference.decoding import attend, layer_states
 from cai_reference.decoding.layer_states import Accounting, LayerState
 from cai_reference.decoding.session import Session
-from cai_reference.layers.observation import within
+from cai_reference.layers import within
 from cai_reference.layers.rope import Rope
-from cai_reference.models.block import Block, Norm, TokenLayer
+from cai_reference.models.stack import Block, Norm, TokenLayer
 
 
 @dataclass

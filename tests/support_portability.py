@@ -5,17 +5,17 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from cai_conformance.goldens import GoldenStore
-from cai_conformance.portability.classes import RecordClass
-from cai_conformance.portability.facts import Facts
-from cai_conformance.portability.running import ARITHMETICS, NEW, Run
-from cai_conformance.portability.table import ArithmeticTable, SuiteTable, Table
+from cai_conformance.fixtures.goldens.store import GoldenStore
+from cai_conformance.run.portability.classes import RecordClass
+from cai_conformance.run.portability.processes import ARITHMETICS, NEW, PortabilityRun
+from cai_conformance.run.portability.settings import Facts
+from cai_conformance.run.portability.table import ArithmeticTable, PortabilityTable, SuiteTable
 from cai_conformance.trace.records import Envelope, Record, Trace
 
 FACTS: Final = Facts("0.1.0", "Test x1", "2.9.0", "openblas 9", "Oak", "1", "SSE", "glibc 9", "0123456789abcdef")
-RUN: Final = Run("2.9.0", "no setting", NEW, FACTS, ARITHMETICS)
-OTHER: Final = Run("2.9.0", "kernel Elm", NEW, FACTS, ("strict/1", "fast"))
-IDLE: Final = Run("2.9.0", "kernel Ash", "same as no setting", FACTS)
+RUN: Final = PortabilityRun("2.9.0", "no setting", NEW, FACTS, ARITHMETICS)
+OTHER: Final = PortabilityRun("2.9.0", "kernel Elm", NEW, FACTS, ("strict/1", "fast"))
+IDLE: Final = PortabilityRun("2.9.0", "kernel Ash", "same as no setting", FACTS)
 
 LINES: Final = (
     "STAGE|index=0|name=embedding|shape=[2]|at=[0, 1]|values=[1.000000, 2.000000]"
@@ -47,7 +47,7 @@ def trace_of(*changes: tuple[str, str]) -> Trace:
     return Trace((envelope.record, *records))
 
 
-def table_of(store: GoldenStore, *suites: str, golden: str = "") -> Table:
+def table_of(store: GoldenStore, *suites: str, golden: str = "") -> PortabilityTable:
     """Return a table of suites, recorded with the goldens of a store, or with one of another digest."""
     still = ArithmeticTable.of({"LOSS step=0": RecordClass(), "LOSS step=1": RecordClass(), "PROOF": RecordClass()})
     moved = {
@@ -58,4 +58,6 @@ def table_of(store: GoldenStore, *suites: str, golden: str = "") -> Table:
     }
     arithmetics = {"strict/1": still, "libm/1": still, "fast": ArithmeticTable.of(moved)}
     digests = {suite: golden or sha256(store.read(suite).trace).hexdigest() for suite in suites}
-    return Table((RUN, OTHER, IDLE), {suite: SuiteTable(digest, arithmetics) for suite, digest in digests.items()})
+    return PortabilityTable(
+        (RUN, OTHER, IDLE), {suite: SuiteTable(digest, arithmetics) for suite, digest in digests.items()}
+    )

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cai_conformance.engines.description import Feature
-from cai_conformance.engines.errors import Refused
-from cai_conformance.engines.protocol import Engine, Evaluated, Piece
+from cai_conformance.checks.finding import Finding
+from cai_conformance.checks.probe.driven import probe_of, probed
+from cai_conformance.checks.probe.probe import Probe
+from cai_conformance.checks.probe.self_check import SelfCheck
+from cai_conformance.engine import Engine, Evaluated, Feature, Piece, Refused
 from cai_conformance.faults import fault_named
-from cai_conformance.judges.engines.driving import probe_of, probed
-from cai_conformance.judges.finding import Finding
-from cai_conformance.probing.probe import Probe
-from cai_conformance.suites.decoder.engine_checks import SELF_CHECKS, SelfCheck
+from cai_conformance.suites.probe import SELF_CHECKS
 from cai_conformance.verdicts import Outcome
 from support_engines import SUITE, Wrapped, evidence_with, floor_of, opened_in, question
 

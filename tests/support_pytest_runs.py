@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 # Imported here, so that a run inside a test does not import it anew each time.
-import cai_conformance.pytest_plugin.activation  # noqa: F401
+import cai_conformance.run.pytest_plugin.activation  # noqa: F401
 from cai_conformance.suites import registry
 from support_cli import environment_of
 from support_pytest_suites import ASKED, KNOWN, SUITES

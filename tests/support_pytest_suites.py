@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cai_conformance.backends.errors import BackendCrashed
 from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.judges.evidence import Evidence
-from cai_conformance.judges.finding import Finding
+from cai_conformance.checks.evidence import Evidence
+from cai_conformance.checks.finding import Finding
+from cai_conformance.errors import BackendError
 from cai_conformance.suites import Check, find_suite, registry
 from cai_conformance.verdicts import Difference, Level, Outcome, Problem
 
@@ -74,7 +74,7 @@ def ask(evidence: Evidence) -> tuple[Finding, ...]:
 
 def crash(evidence: Evidence) -> tuple[Finding, ...]:
     """Crash as a backend does."""
-    raise BackendCrashed(evidence.backend.name, "it lost its \x1b[31mweights")
+    raise BackendError("backend-crashed", backend=evidence.backend.name, problem="it lost its \x1b[31mweights")
 
 
 def say(

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.splitmix import SplitMix64
 
 Outcome = TypeVar("Outcome", bound=Hashable)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cai_conformance.engines.errors import EngineBroken
-from cai_conformance.engines.protocol import Piece
-from cai_conformance.serving.channel import Deadlines
-from cai_conformance.serving.client import ServeEngine
+from cai_conformance.backends.serve.channel import Deadlines
+from cai_conformance.backends.serve.client import ServeEngine
+from cai_conformance.engine import EngineBroken, Piece
 
 PATIENT = Deadlines(20.0, 20.0)
 """For programs that answer at once; a busy machine is not their fault."""

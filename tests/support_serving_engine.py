@@ -8,11 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from cai_conformance.engines.checkpointing import SavedTraining
-from cai_conformance.engines.description import Description, Feature, Nondeterminism, Precision
-from cai_conformance.engines.errors import Refused
-from cai_conformance.engines.protocol import Evaluated, Generated, GenerationOrder, Loaded, Piece
-from cai_conformance.engines.training import LossAndGradients, OptimizerState, TrainingBatch, TrainingSettings
+from cai_conformance.engine import (
+    Description,
+    Evaluated,
+    Feature,
+    Generated,
+    GenerationOrder,
+    Loaded,
+    LossAndGradients,
+    Nondeterminism,
+    OptimizerState,
+    Piece,
+    Precision,
+    Refused,
+    SavedTraining,
+    TrainingBatch,
+    TrainingSettings,
+)
 
 DESCRIPTION = Description(
     name="arithmetic",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cai_reference.arithmetic import STRICT
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.decoding.latent_states import LatentCache
 from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.errors import CaiReferenceError
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import MixerSpec
+from cai_reference.models.decoder import Decoder, MixerSpec
 from cai_reference.splitmix import SplitMix64
 from support_decoder_models import PLAIN, sequence, small, stir
-from support_raising import raises
+from support_refusals import raises
 
 FED = 9
 

@@ -9,27 +9,24 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cai_conformance.backends.decoder.weights_layout import WeightsLayout
-from cai_conformance.engines.errors import Refused
-from cai_conformance.engines.given_model import GivenModel, folder_of
-from cai_conformance.engines.protocol import Engine, Evaluated, Loaded, Piece
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.measuring import parse_policy
-from cai_conformance.probing.calls import Calls
-from cai_conformance.probing.judged import CheckedFolder
-from cai_conformance.probing.running import probe_of_folder
-from cai_conformance.probing.sequences import SEQUENCE_CHECKS, SequenceCheck
-from cai_conformance.questions import Options, question_for
-from cai_conformance.shrinking.cases import Case
-from cai_conformance.shrinking.driver import driver_of, wrong_backend
-from cai_conformance.shrinking.looking import Found
-from cai_conformance.shrinking.minimising import Smallest, smallest
-from cai_conformance.shrinking.small_models import SmallModel
-from cai_conformance.shrinking.trying import trials_on
+from cai_conformance.backends.engine.given_model import GivenModel, folder_of
+from cai_conformance.checks.tolerance.policy import parse_policy
+from cai_conformance.engine import Engine, Evaluated, Loaded, Piece, Refused
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.fixtures.weight_files import WeightsLayout
+from cai_conformance.run.probe.calls import Calls
+from cai_conformance.run.probe.judged import CheckedFolder
+from cai_conformance.run.probe.runner import probe_of_folder
+from cai_conformance.run.probe.sequences import SEQUENCE_CHECKS, SequenceCheck
+from cai_conformance.run.questions import Options, question_for
+from cai_conformance.run.shrink.failures import Found, Smallest, smallest
+from cai_conformance.run.shrink.models import SmallModel
+from cai_conformance.run.shrink.search import Case
+from cai_conformance.run.shrink.trial import driver_of, trials_on, wrong_backend
 from cai_conformance.suites import find_suite
 from cai_reference.layers.rope import RopeLayout
-from cai_reference.models.decoder_configuration import AttentionSpec, DecoderConfiguration, LatentSpec, SsmSpec
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.models.decoder import AttentionSpec, DecoderConfiguration, LatentSpec, SsmSpec
+from cai_reference.models.llama import LlamaConfiguration
 from support_engines import Wrapped
 
 SUITE: Final = "llama.gqa-window"

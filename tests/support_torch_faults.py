@@ -11,53 +11,53 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-ENGINE = "cai_conformance.torch_engine"
+ENGINE = "cai_conformance.backends.torch"
 Plant = Callable[[], AbstractContextManager[Any]]
 
 
 def _rope(base: float | None = None, *, flipped: bool = False) -> Plant:
     def plant() -> AbstractContextManager[Any]:
-        from cai_conformance.torch_engine.rope import Rope
+        from cai_conformance.backends.torch.attention import TorchRope
 
-        return patch(f"{ENGINE}.llama.Rope", lambda own, adjacent: Rope(base or own, adjacent is not flipped))
+        return patch(f"{ENGINE}.models.Rope", lambda own, adjacent: TorchRope(base or own, adjacent is not flipped))
 
     return plant
 
 
 def _positions_restart() -> AbstractContextManager[Any]:
-    from cai_conformance.torch_engine.rope import Rope
+    from cai_conformance.backends.torch.attention import TorchRope
 
-    right = Rope.__call__
-    return patch.object(Rope, "__call__", lambda self, x, positions: right(self, x, positions - positions[:, :1]))
+    right = TorchRope.__call__
+    return patch.object(TorchRope, "__call__", lambda self, x, positions: right(self, x, positions - positions[:, :1]))
 
 
 def _keys_unrotated() -> AbstractContextManager[Any]:
     """Of four query heads and two key heads, leave what has two heads as it is."""
-    from cai_conformance.torch_engine.rope import Rope
+    from cai_conformance.backends.torch.attention import TorchRope
 
-    right = Rope.__call__
+    right = TorchRope.__call__
     return patch.object(
-        Rope, "__call__", lambda self, x, positions: x if x.shape[1] == 2 else right(self, x, positions)
+        TorchRope, "__call__", lambda self, x, positions: x if x.shape[1] == 2 else right(self, x, positions)
     )
 
 
 def _window_plus_one() -> AbstractContextManager[Any]:
-    from cai_conformance.torch_engine.attending import visible
+    from cai_conformance.backends.torch.attention import visible
 
     def wrong(call: Any, past: Any, window: int | None) -> Any:
         return visible(call, past, None if window is None else window + 1)
 
-    return patch(f"{ENGINE}.grouped_query_attention.visible", wrong)
+    return patch(f"{ENGINE}.attention.visible", wrong)
 
 
 def _attend(change: Callable[..., tuple[Any, Any, Any]]) -> Plant:
     def plant() -> AbstractContextManager[Any]:
-        from cai_conformance.torch_engine.attending import attend
+        from cai_conformance.backends.torch.attention import attend
 
         def wrong(query: Any, key: Any, value: Any, seen: Any, observe: Any) -> Any:
             return attend(*change(query, key, value), seen, observe)
 
-        return patch(f"{ENGINE}.grouped_query_attention.attend", wrong)
+        return patch(f"{ENGINE}.attention.attend", wrong)
 
     return plant
 
@@ -76,7 +76,7 @@ def _epsilon(epsilon: float) -> Plant:
         import torch
 
         right = torch.nn.RMSNorm
-        return patch(f"{ENGINE}.llama.nn.RMSNorm", lambda width, eps: right(width, eps=epsilon))
+        return patch(f"{ENGINE}.models.nn.RMSNorm", lambda width, eps: right(width, eps=epsilon))
 
     return plant
 
@@ -94,7 +94,7 @@ def _last_maximum() -> AbstractContextManager[Any]:
     import torch
 
     right = torch.argmax
-    return patch(f"{ENGINE}.generating.torch.argmax", lambda row: len(row) - 1 - right(row.flip(0)))
+    return patch(f"{ENGINE}.generation.torch.argmax", lambda row: len(row) - 1 - right(row.flip(0)))
 
 
 def _decay_after() -> AbstractContextManager[Any]:

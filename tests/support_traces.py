@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from cai_conformance.backends.asking import ask
 from cai_conformance.backends.errors import NotOffered
-from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.backends.reference import ReferenceBackend
-from cai_conformance.goldens import Candidate, GoldenStore, locate
-from cai_conformance.judges.evidence import Evidence, Question
-from cai_conformance.questions import Options, question_for
-from cai_conformance.runner import SuiteRun, run_suites
+from cai_conformance.backends.protocol import TraceRequest, ask
+from cai_conformance.backends.reference.backend import ReferenceBackend
+from cai_conformance.checks.evidence import Evidence, Question
+from cai_conformance.fixtures.goldens.records import Candidate
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.run.questions import Options, question_for
+from cai_conformance.run.runner import SuiteRun, run_suites
 from cai_conformance.suites import find_suite
 from cai_conformance.verdicts import Outcome, Verdict
 

@@ -11,10 +11,10 @@ import inspect
 import pickle
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from string import Formatter
 from types import ModuleType
 from typing import Final
 
@@ -22,18 +22,24 @@ import pytest
 
 import cai_conform
 import cai_conformance
+import cai_course
+import cai_neural_api
 import cai_reference
-from cai_conformance.errors import ConformanceError, FixtureError
-from cai_reference.errors import CaiReferenceError
+from cai_conformance.errors import ConformanceError
+from cai_conformance.trace.errors import TraceFault
+from cai_reference.errors import CaiReferenceError, CodedError
 
 PACKAGES: Final = {
-    package.__name__: Path(package.__file__ or "").parent for package in (cai_reference, cai_conformance, cai_conform)
+    package.__name__: Path(package.__file__ or "").parent
+    for package in (cai_reference, cai_conformance, cai_conform, cai_neural_api, cai_course)
 }
 
 MAY_IMPORT: Final = {
     "cai_reference": {"cai_reference"},
     "cai_conformance": {"cai_reference", "cai_conformance"},
     "cai_conform": {"cai_reference", "cai_conformance", "cai_conform"},
+    "cai_neural_api": {"cai_reference", "cai_conformance", "cai_conform", "cai_neural_api"},
+    "cai_course": {"cai_reference", "cai_conformance", "cai_conform", "cai_course"},
 }
 
 ROOMS: Final = (
@@ -46,13 +52,26 @@ ROOMS: Final = (
     "training",
     "decoding",
     "checkpoints",
-    "nets",
-    "legacy",
 )
 """In the order in which data flows; a room imports itself and earlier ones."""
 
-COMMON: Final = {"errors", "version", ""}
+WINGS: Final = ("trace", "report", "fixtures", "backends", "faults", "checks", "suites", "diagnosis", "run")
+"""Of the conformance package, in the order of imports: a wing imports itself, earlier ones and the ground."""
+
+GROUND: Final = ("verdicts", "errors", "strict_json", "engine")
+"""Modules below every wing; each imports earlier ones only."""
+
+SHIMS: Final = ("engines", "pytest_plugin")
+"""First names of what lives elsewhere, for adapters and entry points; nothing of ours imports them."""
+
+REGISTRY: Final = "backends/registry.py"
+"""Where imports of ours may hide inside functions: a backend is imported when somebody asks for it."""
+
+COMMON: Final = {"errors", ""}
 """What every room of the reference may import, and what imports no room."""
+
+MOST_SIBLINGS: Final = 15
+"""How many names there are at the top of the conformance package."""
 
 STANDARD_LIBRARY: Final = {
     "__future__",
@@ -89,10 +108,13 @@ SUMMING: Final = {
 """Functions that add in an order of their own."""
 
 EXTRAS: Final = {
-    "cai_conformance.torch_engine": ("torch",),
-    "cai_conformance.transformers_engine": ("torch", "transformers"),
+    "cai_conformance.backends.torch": ("torch",),
+    "cai_conformance.backends.transformers": ("torch", "transformers"),
 }
 """What is imported only where an extra is installed."""
+
+MOST_FILES, MOST_LINES = 15, 2_200
+"""Of the closure of imports of the Llama model."""
 
 MAY_COMPUTE_FREELY: Final = {"arithmetic/fast.py", "arithmetic/libm.py"}
 
@@ -143,7 +165,7 @@ def public(package: str) -> Iterator[tuple[str, object]]:
 
 
 class TestImports:
-    """Tools import the conformance package, which imports the reference, which imports nothing of ours."""
+    """Published systems, the command line, the conformance package, the reference: each imports what comes after it."""
 
     @pytest.mark.parametrize("package", PACKAGES)
     def test_packages_import_in_one_direction(self, package: str) -> None:
@@ -165,7 +187,7 @@ class TestImports:
                 parts = name.split(".")
                 if parts[0] != "cai_reference":
                     continue
-                other = parts[1] if len(parts) > 1 and parts[1] in {*ROOMS, "errors", "version"} else ""
+                other = parts[1] if len(parts) > 1 and parts[1] in {*ROOMS, "errors"} else ""
                 if other in COMMON:
                     continue
                 if room in COMMON or ROOMS.index(other) > ROOMS.index(room):
@@ -175,7 +197,73 @@ class TestImports:
     def test_every_room_has_its_place(self) -> None:
         """A new room is put into the order before it is used."""
         found = {path.partition("/")[0].removesuffix(".py") for path in sources("cai_reference")}
-        assert set() == found - {*ROOMS, "__init__", "errors", "version"}
+        assert set() == found - {*ROOMS, "__init__", "errors"}
+
+    def test_wings_import_backwards_only(self) -> None:
+        """Along the order in which a run uses them."""
+        order = [*GROUND, *WINGS]
+        wrong = []
+        for path, tree in sources("cai_conformance").items():
+            wing = path.partition("/")[0].removesuffix(".py")
+            for name in imported(tree):
+                package, _, rest = name.partition(".")
+                other = rest.partition(".")[0]
+                if package != "cai_conformance" or wing in SHIMS or not other:
+                    continue
+                if other not in order or order.index(other) > order.index(wing):
+                    wrong.append((path, name))
+        assert [] == wrong
+
+    def test_every_wing_has_its_place(self) -> None:
+        """A new one is put into the order before it is used, and there are few."""
+        found = {path.partition("/")[0].removesuffix(".py") for path in sources("cai_conformance")}
+        assert {*GROUND, *WINGS, *SHIMS, "__init__"} == found
+        assert len(found) <= MOST_SIBLINGS + 1
+
+    def test_no_import_of_ours_hides_in_a_function(self) -> None:
+        """But where backends are found by name, and where the plugin finds out that it has work."""
+        hidden = {
+            path
+            for path, tree in sources("cai_conformance").items()
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in imported(ast.Module([node], []))
+            if name.split(".")[0] in PACKAGES
+        }
+        assert {REGISTRY, "run/pytest_plugin/__init__.py"} >= hidden
+
+    def test_no_two_classes_share_a_name(self) -> None:
+        """A reader who looks for a class finds one."""
+        found: dict[str, list[str]] = {}
+        for package in PACKAGES:
+            for path, tree in sources(package).items():
+                for node in ast.walk(tree):
+                    if isinstance(node, ast.ClassDef):
+                        found.setdefault(node.name, []).append(f"{package}/{path}")
+        assert {} == {name: places for name, places in found.items() if len(places) > 1}
+
+    def test_the_textbook_can_be_read_from_the_model(self) -> None:
+        """What the Llama model imports, directly or not, fits into a few files; a package counts with its face."""
+        pending, closure = ["models/llama.py"], set()
+        modules = sources("cai_reference")
+        while pending:
+            path = pending.pop()
+            if path in closure:
+                continue
+            closure.add(path)
+            names = {name for name in imported(modules[path]) if name.startswith("cai_reference")}
+            parts = [name.split(".")[1:] for name in names] + [path.removesuffix(".py").split("/")]
+            for end in range(4):
+                found = {"/".join(part[:end]) for part in parts if len(part) >= end}
+                pending += [
+                    other for name in found for other in (f"{name}.py", f"{name}/__init__.py") if other in modules
+                ]
+            pending.append("__init__.py")
+        assert len(closure) <= MOST_FILES, sorted(closure)
+        lines = sum(len((PACKAGES["cai_reference"] / path).read_text("utf-8").splitlines()) for path in closure)
+        assert lines <= MOST_LINES
 
     def test_the_reference_imports_numpy_and_what_is_deterministic(self) -> None:
         """No SciPy, no clock, no chance, no environment."""
@@ -197,7 +285,7 @@ class TestImports:
             for name in imported(tree)
             if name.split(".")[0] in {"time", "datetime", "random", "secrets", "uuid"}
         }
-        assert {"cai_conformance/timing.py"} == readers
+        assert {"cai_conformance/verdicts.py"} == readers
 
     def test_nothing_but_the_plugin_imports_pytest(self) -> None:
         """It is a library for tests: whoever judges by the command line need not have it."""
@@ -208,7 +296,7 @@ class TestImports:
             for name in imported(tree)
             if name.split(".")[0] in {"pytest", "_pytest", "xdist", "pluggy"}
         }
-        assert {"cai_conformance/pytest_plugin"} == {path.rpartition("/")[0] for path in importers}
+        assert {"cai_conformance/run/pytest_plugin"} == {path.rpartition("/")[0] for path in importers}
 
     def test_the_command_line_imports_numbers_late(self) -> None:
         """At the top of its modules, only Typer, the standard library and itself."""
@@ -302,13 +390,9 @@ class TestPublicThings:
                 "SUITES Check Suite SuiteInput all_check_ids find_check find_suite find_suites",
             ),
             (
-                "cai_conformance.goldens",
-                "Candidate FileChange FileEntry FileReview Finding Golden GoldenStore LedgerEntry LineCounts Review "
-                "State Status SuiteEntry locate review",
-            ),
-            (
-                "cai_conformance.reports",
-                "Format default_format render_jsonlines render_junit render_markdown render_table report_schema",
+                "cai_conformance.fixtures.goldens",
+                "Candidate FileChange FileEntry FileReview Golden GoldenFinding GoldenStore LedgerEntry LineCounts "
+                "Review State Status SuiteEntry check_change locate review",
             ),
         ],
     )
@@ -317,67 +401,98 @@ class TestPublicThings:
         assert sorted(face.split()) == sorted(importlib.import_module(module).__all__)
 
     def test_the_packages_are_typed(self) -> None:
-        """The libraries ship the marker."""
-        assert all((PACKAGES[name] / "py.typed").is_file() for name in ("cai_reference", "cai_conformance"))
+        """All ship the marker."""
+        assert all((folder / "py.typed").is_file() for folder in PACKAGES.values())
 
 
-def subclasses(base: type[Exception]) -> list[type[Exception]]:
+def subclasses(base: type[CodedError]) -> list[type[CodedError]]:
     """Return all classes below one, in the order of their names."""
     found = {below for child in base.__subclasses__() for below in (child, *subclasses(child))}
     return sorted(found, key=lambda error: f"{error.__module__}.{error.__qualname__}")
 
 
-def example(kind: type[Exception]) -> Exception:
-    """Return an error with a value in every field that its constructor takes."""
-    assert is_dataclass(kind)
-    values = ["value" if field.type in ("str", str) else 7 for field in fields(kind)]
-    return kind(*values)
+def kinds() -> dict[str, type[CodedError]]:
+    """Return every kind of error of the product by its name."""
+    for package in PACKAGES:
+        list(modules(package))
+    return {kind.__name__: kind for kind in subclasses(CodedError) if kind.__module__.startswith("cai_")}
+
+
+def named_in(*templates: str) -> set[str]:
+    """Return the names of the fields that templates have a place for."""
+    return {name for template in templates for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def sites() -> Iterator[tuple[str, type[CodedError], ast.Call]]:
+    """Yield every place of the product that makes an error by kind and code: where it stands, its kind and the call."""
+    known = kinds()
+    for package in PACKAGES:
+        for name, tree in sources(package).items():
+            for node in ast.walk(tree):
+                kind = known.get(ast.unparse(node.func).split(".")[-1]) if isinstance(node, ast.Call) else None
+                if isinstance(node, ast.Call) and kind is not None and code_of(node) and takes_a_code(kind):
+                    yield f"{name}:{node.lineno}", kind, node
+
+
+def takes_a_code(kind: type[CodedError]) -> bool:
+    """Whether a kind is made by a code; one of a single variant has its fields as arguments."""
+    return "code" in inspect.signature(kind).parameters
+
+
+def code_of(call: ast.Call) -> str:
+    """Return the text that a call has as its first argument, or an empty one."""
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+# What an error carries for its callers, without telling it.
+UNSAID: Final = {"invalid-utf8": {"error_length"}}
 
 
 class TestErrors:
-    """Errors are data: fields, one sentence, the next command; they cross a process border unharmed."""
+    """Errors are data: a kind, a code, fields, one sentence, the next command."""
 
-    @pytest.fixture
-    def kinds(self) -> list[type[Exception]]:
-        """Every error class of the conformance package that somebody raises."""
-        for package in ("cai_conformance", "cai_conform"):
-            list(modules(package))
-        ours = [kind for kind in subclasses(ConformanceError) if kind.__module__.startswith("cai_conformance")]
-        return [kind for kind in ours if not kind.__subclasses__() and kind is not FixtureError] + [FixtureError]
+    def test_every_error_is_made_with_a_code_of_its_room_and_the_fields_of_its_text(self) -> None:
+        """The table that the kind points to has the code; text and hint name what is given, no more and no less."""
+        wrong = []
+        for where, kind, call in sites():
+            code = code_of(call)
+            if any(keyword.arg is None for keyword in call.keywords):
+                continue
+            hint = kind.hints.get(code, "") if issubclass(kind, ConformanceError) else ""
+            given = {str(keyword.arg) for keyword in call.keywords} - UNSAID.get(code, set())
+            if code not in kind.templates or given != named_in(kind.templates[code], hint):
+                wrong.append((where, kind.__name__, code))
+        assert [] == wrong
 
-    def test_every_error_is_one_sentence_with_its_values(self, kinds: list[type[Exception]]) -> None:
-        """The template names only fields, and a line break is no part of it."""
-        for kind in kinds:
-            text = str(example(kind))
-            assert text, kind
-            assert "\n" not in text
-
-    def test_every_error_survives_pickling(self, kinds: list[type[Exception]]) -> None:
-        """Class, text, hint and exit code."""
-        for kind in kinds:
-            error = example(kind)
-            copied = pickle.loads(pickle.dumps(error))
-            assert isinstance(error, ConformanceError)
-            assert (type(error), str(error), error.next_command) == (type(copied), str(copied), copied.next_command)
-            assert error.exit_code in (1, 2)
-
-    def test_every_error_is_raised_somewhere(self, kinds: list[type[Exception]]) -> None:
-        """A class that no code constructs would be documentation of nothing."""
-        constructed = {
-            name
+    def test_every_code_is_raised_somewhere(self) -> None:
+        """A row that no code names would be documentation of nothing."""
+        named = {
+            code_of(node)
             for package in PACKAGES
             for tree in sources(package).values()
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call | ast.Raise)
-            for name in (
-                (ast.unparse(node.func).split(".")[-1],)
-                if isinstance(node, ast.Call)
-                else (ast.unparse(node.exc).split(".")[-1],)
-                if node.exc is not None
-                else ()
-            )
+            if isinstance(node, ast.Call)
         }
-        assert [] == [kind.__name__ for kind in kinds if kind.__name__ not in constructed]
+        assert set() == {code for kind in kinds().values() for code in kind.templates} - named
+
+    def test_every_text_is_one_line(self) -> None:
+        """Nor is any empty."""
+        for kind in kinds().values():
+            assert all(text and "\n" not in text for text in kind.templates.values()), kind
+
+    def test_every_error_survives_pickling(self) -> None:
+        """Kind, code, text, hint and exit code."""
+        for kind in kinds().values():
+            for code, template in kind.templates.items() if takes_a_code(kind) else ():
+                place = (1, "RECORD", "field") if issubclass(kind, TraceFault) else ()
+                hint = kind.hints.get(code, "") if issubclass(kind, ConformanceError) else ""
+                error = kind(code, *place, **dict.fromkeys(named_in(template, hint), 7))
+                copied = pickle.loads(pickle.dumps(error))
+                assert (kind, code, error.fields, str(error)) == (type(copied), copied.code, copied.fields, str(copied))
+                if isinstance(error, ConformanceError):
+                    assert error.next_command == copied.next_command
+                    assert error.exit_code == copied.exit_code
 
     def test_the_trees_are_apart(self) -> None:
         """The reference knows nothing of suites, and its errors none of theirs."""

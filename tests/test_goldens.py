@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.recording import propose
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.run.record import propose
 from cai_conformance.suites import SUITES, Suite
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse
+from cai_conformance.trace.parse import parse
 from support_cli import program
 from support_traces import golden_bytes
 

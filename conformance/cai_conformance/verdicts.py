@@ -1,14 +1,19 @@
 """What a judge says: outcomes, levels, differences, verdicts, and the report that gathers them.
 
-This file holds data only. Who decides is in `cai_conformance.judges`, who prints is in `cai_conformance.reports`.
+This file holds data, and the one clock. Who decides is in `cai_conformance.checks`, who prints in
+`cai_conformance.report`.
+
+Checks and decode arms are timed by the clock; nothing else depends on time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import perf_counter
+from typing import Final, TypeAlias
 
 
 class Outcome(StrEnum):
@@ -195,3 +200,10 @@ class Report:
         if counts[Outcome.FAIL] or counts[Outcome.XPASS] or counts[Outcome.BLOCKED] or self.required_but_skipped():
             return 1
         return 0
+
+
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since some moment; only differences mean anything."""
+
+WALL: Final[Clock] = perf_counter
+"""The clock on the wall."""

@@ -2,10 +2,11 @@
 
 The rooms stand in the order in which data flows, and none imports a later one::
 
-    arithmetic → splitmix → text → autograd → layers → models → training → decoding
+    arithmetic → splitmix → text → autograd → layers → models → training → decoding → checkpoints
 """
 
 from cai_reference.errors import CaiReferenceError
-from cai_reference.version import __version__
+
+__version__ = "0.1.0"
 
 __all__ = ["CaiReferenceError", "__version__"]

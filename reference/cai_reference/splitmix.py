@@ -10,8 +10,7 @@ elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableSequence
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
@@ -27,25 +26,18 @@ FIRST_MULTIPLIER: Final = 0xBF58476D1CE4E5B9
 SECOND_MULTIPLIER: Final = 0x94D049BB133111EB
 
 
-@dataclass(eq=False)
+SPLITMIX_TEMPLATES: Final[Mapping[str, str]] = {
+    # A seed is the 64-bit state itself, so it has to fit.
+    "invalid-seed": "seed {seed} does not fit into 64 unsigned bits",
+    # A bounded draw needs at least one possible result, and no more than 2^64.
+    "invalid-bound": "a draw below {bound} does not exist: the bound must be between 1 and 2^64",
+}
+
+
 class SplitMixError(CaiReferenceError):
     """A draw was asked for that does not exist."""
 
-
-@dataclass(eq=False)
-class InvalidSeed(SplitMixError):
-    """A seed is the 64-bit state itself, so it has to fit."""
-
-    template = "seed {seed} does not fit into 64 unsigned bits"
-    seed: int
-
-
-@dataclass(eq=False)
-class InvalidBound(SplitMixError):
-    """A bounded draw needs at least one possible result, and no more than 2^64."""
-
-    template = "a draw below {bound} does not exist: the bound must be between 1 and 2^64"
-    bound: int
+    templates = SPLITMIX_TEMPLATES
 
 
 class RandomBits(Protocol):
@@ -60,12 +52,12 @@ class SplitMix64:
     """The generator: `state` moves on by a constant at each draw, the output is the mixed state.
 
     Raises:
-        InvalidSeed: the seed is negative or does not fit into 64 bits.
+        SplitMixError (invalid-seed): the seed is negative or does not fit into 64 bits.
     """
 
     def __init__(self, seed: int) -> None:
         if not 0 <= seed <= MASK:
-            raise InvalidSeed(seed)
+            raise SplitMixError("invalid-seed", seed=seed)
         self.state = seed
 
     def next_u64(self) -> int:
@@ -78,6 +70,7 @@ class SplitMix64:
 
     def unit(self) -> float:
         """Return a double in [0, 1): the upper 53 bits of a draw, times 2^-53."""
+        # 53 bits fill the mantissa of a double: every result is exact
         return (self.next_u64() >> 11) * 2.0**-53
 
     def next_units(self, count: int) -> npt.NDArray[np.float64]:
@@ -85,6 +78,7 @@ class SplitMix64:
 
         The state is a counter, so that all of them can be mixed at once.
         """
+        # the states of the next draws: a counter, so that all are known at once
         mixed = np.uint64(self.state) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(INCREMENT)
         self.state = (self.state + count * INCREMENT) & MASK
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(FIRST_MULTIPLIER)
@@ -99,10 +93,11 @@ def below(generator: RandomBits, bound: int) -> int:
     The lowest 2^64 mod bound outputs are rejected, so that the rest divides evenly.
 
     Raises:
-        InvalidBound: the bound is not in 1…2^64.
+        SplitMixError (invalid-bound): the bound is not in 1…2^64.
     """
     if not 1 <= bound <= MASK + 1:
-        raise InvalidBound(bound)
+        raise SplitMixError("invalid-bound", bound=bound)
+    # 2^64 mod bound: so many outputs are rejected, and the rest divides evenly
     threshold = (MASK + 1 - bound) % bound
     while True:
         draw = generator.next_u64()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import time
 import traceback
@@ -9,8 +11,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from cai_conformance.errors import ConformanceError
@@ -23,6 +27,9 @@ OWN: Final = (ConformanceError, CaiReferenceError)
 
 LONGEST_SENTENCE: Final = 30_000
 """What a field holds is cut in messages; a sentence may list the parameters of a small model."""
+
+TRIES: Final = 1500
+"""So often a finding is read again while it is made small."""
 
 PACKAGES: Final = ("cai_reference", "cai_conformance", "cai_conform")
 
@@ -163,3 +170,41 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, before)
+
+
+def shrunk(data: bytes, fails: Callable[[bytes], bool], tries: int = TRIES) -> bytes:
+    """Return a smaller input that still fails in the same way: pieces are left out, ever shorter ones."""
+    size = len(data)
+    while size:
+        place = 0
+        while place < len(data):
+            if tries == 0:
+                return data
+            tries -= 1
+            shorter = data[:place] + data[place + size :]
+            if fails(shorter):
+                data = shorter
+            else:
+                place += size
+        size //= 2
+    return data
+
+
+@cache
+def _folder(process: int) -> Path:
+    folder = TemporaryDirectory(prefix="cai-conform-fuzzing-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def scratch_folder() -> Path:
+    """Return the folder of this process for readers that want a path; it is gone when the process ends."""
+    return _folder(os.getpid())
+
+
+def scratch_file(name: str, data: bytes) -> Path:
+    """Write a file, over the one that had its name."""
+    path = scratch_folder() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

@@ -65,26 +65,26 @@ def test_hundreds_of_files_are_read_or_refused(name: str) -> None:
         assert problem_of(target, target.given(3, number)) is None, number
 
 
+def run(folder: Path, *arguments: str) -> list[str]:
+    """Run `run.py` in a folder, and return its lines."""
+    command = [sys.executable, str(Path(__file__).parent / "run.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.mark.exhaustive
 def test_the_long_run(tmp_path: Path) -> None:
     """It ends without a finding, and tells what it did."""
-    script = Path(__file__).parent / "run.py"
-    arguments = ["--inputs", "600", "--seed", "4", "--jobs", "2", "--target", "text", "--target", "serve.answer"]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
+    lines = run(
+        tmp_path, *["--inputs", "600", "--seed", "4", "--jobs", "2", "--target", "text", "--target", "serve.answer"]
     )
-    assert 0 == done.returncode, done.stdout + done.stderr
-    assert "0 findings, seed 4" in done.stdout
-    assert "peak memory of a worker" in done.stdout
+    assert "0 findings, seed 4" in lines[-2]
+    assert "peak memory of a worker" in lines[-1]
 
 
 @pytest.mark.exhaustive
 def test_a_single_input_can_be_repeated(tmp_path: Path) -> None:
     """By its number; so a finding is looked into."""
-    script = Path(__file__).parent / "run.py"
-    arguments = ["--seed", "4", "--target", "text.json", "--only", "17"]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert 0 == done.returncode, done.stderr
-    assert [repr(TARGETS["text.json"].given(4, 17)), "read as it should be"] == done.stdout.splitlines()
+    lines = run(tmp_path, *["--seed", "4", "--target", "text.json", "--only", "17"])
+    assert [repr(TARGETS["text.json"].given(4, 17)), "read as it should be"] == lines

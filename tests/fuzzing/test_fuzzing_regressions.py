@@ -12,38 +12,36 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from cai_conformance.backends.decoder.given import native_values, read_given
-from cai_conformance.backends.decoder.plan import DECODE_PHASES, sizes_for
+from cai_conformance import strict_json
+from cai_conformance.backends.engine.files import read_folder
 from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.engines.model_files import read_folder
-from cai_conformance.errors import InputUnreadable
-from cai_conformance.expectations import ExpectationCheckTooLong, ExpectationFileNotToml, load_expectations
-from cai_conformance.goldens import ledger, strict_json
-from cai_conformance.goldens.errors import LedgerDamaged
-from cai_conformance.interchange.errors import BadConfiguration, DamagedWeights, TensorNotFinite
-from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
-from cai_conformance.nets.errors import SampleDamaged
-from cai_conformance.nets.sample_parsing import parse_sample
-from cai_conformance.selection import compile_expression
-from cai_conformance.suites.errors import InvalidExpression
-from cai_conformance.trace.errors import UnknownField
+from cai_conformance.errors import GoldenError, InputError, SelectionError
+from cai_conformance.fixtures.decoder_phases import DECODE_PHASES, sizes_for
+from cai_conformance.fixtures.given_weights import native_values, read_given
+from cai_conformance.fixtures.goldens import ledger
+from cai_conformance.fixtures.vectors import read_vectors
+from cai_conformance.report.expectations import ExpectationError, load_expectations
+from cai_conformance.run.questions import compile_expression
+from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse
-from cai_conformance.vectors import read_vectors
-from cai_reference.checkpoints.course import read_course_checkpoint
-from cai_reference.checkpoints.course.errors import RecordLayout
+from cai_conformance.trace.parse import parse
+from cai_course.checkpoint import read_course_checkpoint
+from cai_course.errors import CourseCheckpointError
+from cai_neural_api.errors import ExchangeError, NetFormatError, NetInputError
+from cai_neural_api.exchange import parse_bare_weights, parse_weights
+from cai_neural_api.format import parse_net
+from cai_neural_api.format.numbers import problem_of as problem_of_number
+from cai_neural_api.verify.samples import parse_sample
+from cai_reference.checkpoints.errors import CheckpointError
 from cai_reference.checkpoints.saved import read_checkpoint
-from cai_reference.checkpoints.saved.errors import BadDescription
-from cai_reference.models.decoder_configuration import DecoderConfiguration, SsmSpec
-from cai_reference.nets.format import parse_net
-from cai_reference.nets.format.errors import InvalidStructureFloat
-from cai_reference.nets.format.numbers import problem_of as problem_of_number
-from cai_reference.text.errors import UnsupportedStrategy
+from cai_reference.models.decoder import DecoderConfiguration, SsmSpec
+from cai_reference.text.errors import CorpusError
+from cai_reference.training.errors import TrainingError
 from cai_reference.training.model_kinds import least_weights, new_model
-from cai_reference.training.state_errors import StateTooSmall
 from fuzzing.targets.tensors import configured
 from fuzzing.targets.traces import golden_ngram
 from support_course_checkpoints import descriptor_at, spliced
+from support_refusals import refuses
 from support_resumable import rewritten, saved
 
 SIGNALLING = b"\x00\x00\xa0\x7f"
@@ -84,14 +82,14 @@ class TestGivenWeights:
     )
     def test_damaged_ones_are_named(self, data: bytes, problem: str) -> None:
         """A table of 2^40 rows without columns is not believed, either."""
-        with pytest.raises(InputUnreadable) as caught:
+        with refuses(InputError, "input-unreadable") as caught:
             read_given(NATIVE, sizes_for(NATIVE, "golden", 0), data)
         assert problem in str(caught.value)
-        assert "weights.safetensors" == caught.value.path
+        assert "weights.safetensors" == caught.value.fields["path"]
 
     def test_a_tensor_of_another_model(self) -> None:
         """Files of Llama models name their tensors."""
-        with pytest.raises(InputUnreadable, match=r"^'model.safetensors' cannot be read: the tensor 'a' is none of a"):
+        with refuses(InputError, "input-unreadable", path="model.safetensors"):
             native_values(HUGGING_FACE, tensor_file("a", b"\0" * 4, 1))
 
     @pytest.mark.parametrize("phase", [NATIVE, HUGGING_FACE])
@@ -107,7 +105,7 @@ class TestGivenWeights:
         tensors = {"embedding.weight": (13, 6), "hidden.bias": (9,), "hidden.weight": (6, 9), "output.bias": (13,)}
         tensors |= {"output.weight": (9, 13), "shift.mix": (6,)}
         data = save({name: np.ones(shape, np.float32) for name, shape in tensors.items()})
-        with pytest.raises(TensorNotFinite):
+        with refuses(ExchangeError, "tensor-not-finite"):
             parse_bare_weights(data[:-4] + SIGNALLING, configured, "file")
 
 
@@ -189,7 +187,7 @@ class TestVectorsAndRequests:
     )
     def test_vectors(self, data: bytes, problem: str) -> None:
         """Of a file that is not ours."""
-        with pytest.raises(InputUnreadable) as caught:
+        with refuses(InputError, "input-unreadable") as caught:
             read_vectors(data)
         assert str(caught.value).startswith(f"'vectors.json' cannot be read: {problem}")
 
@@ -208,13 +206,13 @@ class TestVectorsAndRequests:
     def test_requests(self, changes: dict[str, object], problem: str) -> None:
         """Of another program."""
         whole = json.loads(TraceRequest("a", "b", "c", "d", b"", b"", b"", b"").to_json())
-        with pytest.raises(InputUnreadable, match=f"^'a request' cannot be read: .*{problem}"):
+        with refuses(InputError, "input-unreadable", match=f"^'a request' cannot be read: .*{problem}"):
             TraceRequest.from_json(json.dumps(whole | changes))
 
     @pytest.mark.parametrize("line", ["", "[]", "\udcff", '{"suite": NaN}'])
     def test_what_is_no_request_at_all(self, line: str) -> None:
         """Nor JSON."""
-        with pytest.raises(InputUnreadable):
+        with refuses(InputError, "input-unreadable"):
             TraceRequest.from_json(line)
 
 
@@ -227,20 +225,20 @@ class TestCheckpoints:
         # Behind role, length of the name, name and kind of numbers stand the rank and its one length.
         place = descriptor_at("0", 1) + 1 + 4 + 1 + 1
         data = spliced(place, 4 + 8, struct.pack("<I", axes) + b"\xff" * 8 * axes)
-        with pytest.raises(RecordLayout, match=r"it has 300 axes$"):
+        with refuses(CourseCheckpointError, "record-layout", match=r"it has 300 axes$"):
             read_course_checkpoint(data)
 
     def test_numbers_without_end_are_refused_where_they_stand(self) -> None:
         """The product of two could not be printed, either."""
         huge = 10**4000
         data = rewritten(saved("ngram", 0), lambda state: state["model"].update(vocabulary=huge, embedding=huge))  # type: ignore[attr-defined]
-        with pytest.raises(BadDescription, match=r"vocabulary is 1000*…, not a whole number"):
+        with refuses(CheckpointError, "bad-description", match=r"vocabulary is 1000*…, not a whole number"):
             read_checkpoint(data)
 
     def test_a_value_without_end_is_not_told(self) -> None:
         """Only how it begins."""
         data = rewritten(saved("ngram", 0), lambda state: state["data"].update(digest="a" * 10_000))  # type: ignore[attr-defined]
-        with pytest.raises(BadDescription) as caught:
+        with refuses(CheckpointError, "bad-description") as caught:
             read_checkpoint(data)
         assert len(str(caught.value)) < 300
 
@@ -251,7 +249,7 @@ class TestCheckpoints:
         assert 30_000 < least_weights(sizes) <= exact
         whole = saved("grouped", 0)
         data = rewritten(whole, lambda state: state["model"].update(futures=10**12))  # type: ignore[attr-defined]
-        with pytest.raises(StateTooSmall):
+        with refuses(TrainingError, "state-too-small"):
             read_checkpoint(data)
 
 
@@ -260,21 +258,21 @@ class TestJson:
 
     def test_half_of_a_character(self) -> None:
         """It could not be printed in a message; that raised `UnicodeEncodeError`."""
-        with pytest.raises(SampleDamaged, match=r"a string holds a lone surrogate$"):
+        with refuses(NetInputError, "sample-damaged", match=r"a string holds a lone surrogate$"):
             parse_sample(b'{"\\uda00":[{"row":[]}]}', "file")
         assert {"\U0001f98a": ["\\ud83e"]} == strict_json.parse(b'{"\\ud83e\\udd8a": ["\\\\ud83e"]}')
 
     def test_a_count_without_end(self) -> None:
         """It is none."""
         line = b'{"sequence": 1%s, "suite": "a", "suite_version": "1", "reason": "b", "files": {}}\n' % (b"0" * 4000)
-        with pytest.raises(LedgerDamaged, match=r"the sequence of line 1 is not a count\.?$"):
+        with refuses(GoldenError, "ledger-damaged", match=r"the sequence of line 1 is not a count\.?$"):
             ledger.read(line, "ledger")
 
     def test_keys_and_values_without_end(self) -> None:
         """Only how they begin is told."""
         for data in (b'{"%s": 1}' % (b"a" * 100_000), b'{"model": "%s"}' % (b"a" * 100_000)):
             weights = save({}, {"format": "cai-conform weights", "version": "1", "configuration": data.decode()})
-            with pytest.raises(BadConfiguration) as caught:
+            with refuses(ExchangeError, "bad-configuration") as caught:
                 parse_weights(weights, "file")
             assert len(str(caught.value)) < 300
 
@@ -285,7 +283,9 @@ class TestFilters:
     def test_blanks_and_words_without_end(self) -> None:
         """Their time grew with the square of their number."""
         for expression in ("a" + " " * 200_000, "a or " * 40_000 + "a"):
-            with pytest.raises(InvalidExpression, match=r"cannot be read: it has more than 10000 characters$"):
+            with refuses(
+                SelectionError, "invalid-expression", match=r"cannot be read: it has more than 10000 characters$"
+            ):
                 compile_expression(expression)
         start = time.process_time()
         assert compile_expression(" " * 9000 + "a" + "\n" * 900)("suite::a")
@@ -304,7 +304,7 @@ class TestNets:
     def test_a_number_with_very_many_digits(self, number: bytes, problem: str) -> None:
         """Its time grew with the square of its length: minutes for this one."""
         start = time.process_time()
-        with pytest.raises(InvalidStructureFloat, match=problem):
+        with refuses(NetFormatError, "invalid-structure-float", match=problem):
             parse_net(self.LAYER % (number, b""))
         assert time.process_time() - start < 2.0
 
@@ -321,7 +321,10 @@ class TestMessages:
 
     def test_a_text_without_end_is_cut_in_the_message(self) -> None:
         """In both trees of errors; the field itself is kept, also on its way between processes."""
-        for error in (UnsupportedStrategy("a" * 100_000), DamagedWeights("file", "a" * 100_000)):
+        for error in (
+            CorpusError("unsupported-strategy", strategy="a" * 100_000),
+            ExchangeError("damaged-weights", path="file", problem="a" * 100_000),
+        ):
             assert 4000 < len(str(error)) < 4200
             assert "…" in str(error)
             again = pickle.loads(pickle.dumps(error))
@@ -331,7 +334,11 @@ class TestMessages:
         """Looking for the closest id took minutes."""
         path = tmp_path / "expected.toml"
         path.write_text(f'[[expected-failure]]\ncheck = "{"a." * 1000}"\nreason = "b"\n')
-        with pytest.raises(ExpectationCheckTooLong, match=r"entry 1: check has 2000 characters; the limit is 1000$"):
+        with refuses(
+            ExpectationError,
+            "expectation-check-too-long",
+            match=r"entry 1: check has 2000 characters; the limit is 1000$",
+        ):
             load_expectations(path)
 
     @pytest.mark.parametrize(
@@ -346,11 +353,11 @@ class TestMessages:
         """Reading it took gigabytes."""
         path = tmp_path / "expected.toml"
         path.write_text(text)
-        with pytest.raises(ExpectationFileNotToml, match=f": not TOML: {problem}$"):
+        with refuses(ExpectationError, "expectation-file-not-toml", match=f": not TOML: {problem}$"):
             load_expectations(path)
 
     def test_a_field_with_a_name_without_end(self) -> None:
         """The place of a fault in a trace is cut, too."""
-        with pytest.raises(UnknownField) as caught:
+        with refuses(TraceFault, "unknown-field") as caught:
             parse(golden_ngram().replace(b"|vocabulary=", b"|%s=1|vocabulary=" % (b"a" * 100_000), 1), grammar_of)
         assert len(str(caught.value)) < 4200

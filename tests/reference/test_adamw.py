@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.autograd import Parameter
-from cai_reference.training import (
+from cai_reference.training.adamw import (
     AdamW,
     AdamWConfiguration,
     GradientNormalization,
     GradientScale,
+    GradientTransform,
     ParameterGroups,
 )
-from cai_reference.training.adamw import GradientTransform
 from support_differences import drawn
 from support_ngram_oracle import AdamW as ReplicaAdamW
 

@@ -7,21 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import LIBM, STRICT, Arithmetic, Array
-from cai_reference.autograd import (
-    Parameter,
-    Tape,
-    Variable,
-    add,
-    backward,
-    causal_softmax,
-    gather,
-    mean_nll,
-    mean_nll_of,
-    multiply,
-    softmax,
-)
-from cai_reference.layers import swiglu
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import LIBM, STRICT
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
+from cai_reference.autograd.features import softmax
+from cai_reference.autograd.operations import add, gather, multiply
+from cai_reference.autograd.probability import causal_softmax, mean_nll, mean_nll_of
+from cai_reference.layers.swiglu import swiglu
 from support_differences import drawn
 from support_ngram_oracle import row_times, row_times_transposed, sigmoid
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from cai_reference.arithmetic import FAST, LIBM
+from cai_reference.arithmetic.instances import FAST, LIBM
+from cai_reference.checkpoints.description import read_configuration, write_configuration
 from cai_reference.checkpoints.saved import read_checkpoint, write_checkpoint
-from cai_reference.checkpoints.saved.container import read_tensors
-from cai_reference.checkpoints.saved.descriptions import read_configuration, write_configuration
+from cai_reference.checkpoints.tensor_file import read_tensors
 from cai_reference.models.llama import Llama
-from cai_reference.splitmix import SplitMix64
 from cai_reference.text import strict_json
-from cai_reference.training import AdamWConfiguration
-from cai_reference.training.decay_groups import everything
-from cai_reference.training.examples import DecoderWindows
-from cai_reference.training.resumable import ResumableTraining, Setup, TrainingState
+from cai_reference.text.errors import BatchError
+from cai_reference.training.adamw import AdamWConfiguration
+from cai_reference.training.errors import TrainingError
 from cai_reference.training.schedules import AnySchedule, ConstantRate, DecayShape, SteppedRate, WarmupDecay
-from support_course_fixtures import epoch
 from support_decoder_models import CONFIGURATIONS as DECODERS
 from support_llama_models import CONFIGURATIONS as LLAMAS
-from support_resumable import MAKERS, saved, values_of_state
+from support_refusals import raises, refuses
+from support_resumable import MODELS, after, saved, values_of_state
 
 GAIN = "final_norm.gain"
 TABLE = "token_embedding.weight"
@@ -33,12 +32,10 @@ TABLE = "token_embedding.weight"
 class TestRoundTrip:
     """Bytes and states are each other's inverse."""
 
-    @pytest.mark.parametrize("name", MAKERS)
+    @pytest.mark.parametrize("name", MODELS)
     def test_a_state_comes_back_in_every_bit(self, name: str) -> None:
         """Values, moments, step, powers, place, set-up; and it is written in the same bytes again."""
-        training = MAKERS[name]()
-        training.step()
-        state = training.state()
+        state = after(name, 1)
         found = read_checkpoint(write_checkpoint(state))
         assert values_of_state(state) == values_of_state(found)
         assert list(state.values) == list(found.values)
@@ -48,14 +45,12 @@ class TestRoundTrip:
         assert powers == (found.optimizer.beta1_power, found.optimizer.beta2_power)
         assert write_checkpoint(state) == write_checkpoint(found)
 
-    @pytest.mark.parametrize("name", MAKERS)
+    @pytest.mark.parametrize("name", MODELS)
     def test_the_model_can_be_made_from_it(self, name: str) -> None:
         """Of the right kind, without a run."""
-        training = MAKERS[name]()
-        training.step()
-        model = read_checkpoint(write_checkpoint(training.state())).model()
-        assert type(training.model) is type(model)
-        expected = [(parameter.name, parameter.value.tobytes()) for parameter in training.model.parameters]
+        model = read_checkpoint(saved(name, 1)).model()
+        assert type(MODELS[name]()) is type(model)
+        expected = [(parameter, value.tobytes()) for parameter, value in after(name, 1).values.items()]
         assert expected == [(parameter.name, parameter.value.tobytes()) for parameter in model.parameters]
 
     def test_a_tied_head_is_stored_once_and_stays_tied(self) -> None:
@@ -162,17 +157,32 @@ class TestFormat:
         assert 11 == len(tensors)
 
 
-def test_a_run_over_windows_of_documents_can_be_described_by_hand() -> None:
-    """The documented use: set up, train, write, set up again, restore."""
+class TestParts:
+    """What a state refuses to be made of."""
 
-    def begin() -> ResumableTraining[Llama]:
-        model = Llama.initialize(LLAMAS["course"], SplitMix64(1))
-        setup = Setup(AdamWConfiguration(0.01), everything(model.parameters), ConstantRate(0.01), 1.0, 4, FAST)
-        return ResumableTraining(model, setup, DecoderWindows(epoch("train")), seed=7)
+    def test_parts_of_a_state_have_to_fit_each_other(self) -> None:
+        """Steps, places, finite values."""
+        state = after("llama", 2)
+        name = next(iter(state.values))
+        broken = state.values[name].copy()
+        broken[1, 2] = math.nan
+        for change, expected in (
+            ({"step": 3}, TrainingError("state-steps", step=3, optimizer=2)),
+            ({"place": replace(state.place, batch=7)}, TrainingError("order-out-of-range", epoch=0, batch=7, last=6)),
+            ({"examples": 0}, TrainingError("no-examples")),
+            ({"setup": replace(state.setup, batch_size=0)}, BatchError("zero-batch-size")),
+            (
+                {"values": {**state.values, name: broken}},
+                TrainingError("state-value-not-finite", name=name, index=6, value=math.nan),
+            ),
+        ):
+            with raises(expected):
+                replace(state, **change)
 
-    training = begin()
-    training.step()
-    state: TrainingState = read_checkpoint(write_checkpoint(training.state()))
-    again = begin()
-    again.restore(state)
-    assert (1, training.step().loss) == (state.step, again.step().loss)
+    @pytest.mark.parametrize(("part", "name"), [("configuration", "draft"), ("arithmetic", "llama")])
+    def test_a_state_of_another_run_is_refused(self, part: str, name: str) -> None:
+        """The configuration before the arithmetic."""
+        state = after("llama", 2)
+        with refuses(TrainingError, "state-differs") as refused:
+            state.check_run(after(name, 2).configuration, FAST)
+        assert refused.value.fields["part"] == part

@@ -10,37 +10,22 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import LIBM, STRICT
-from cai_reference.autograd import Parameter, Tape, Variable, backward
-from cai_reference.errors import CaiReferenceError
-from cai_reference.models import NeuralNgram
+from cai_reference.arithmetic.instances import LIBM, STRICT
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.llama import Llama
+from cai_reference.models.neural_ngram import NeuralNgram
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import EncodedDocument, Epoch, Windowing, sequential_plan
+from cai_reference.text.batches import sequential_plan
 from cai_reference.text.story_batches import StoryBatch
-from cai_reference.training import AdamW, AdamWConfiguration
-from cai_reference.training.copies import Snapshot, copy_of, copy_of_optimizer
-from cai_reference.training.decay_groups import all_but_gains
-from cai_reference.training.errors import InvalidMaximumNorm, NoEvaluationRows, NonFiniteArithmetic
-from cai_reference.training.planned_epoch import PlannedEpoch, window_batch
+from cai_reference.training.adamw import AdamW, AdamWConfiguration, all_but_gains
+from cai_reference.training.decoder_training import PlannedEpoch, window_batch
+from cai_reference.training.errors import AdamWError
+from cai_reference.training.model_kinds import ParameterSnapshot, copy_of, copy_of_optimizer
 from cai_reference.training.schedules import SteppedRate
-from cai_reference.training.selection import SelectedRun, SelectionPlan, evaluate_windows
-from cai_reference.training.selection_errors import (
-    CheckpointBeyondUpdates,
-    CheckpointStepsNotIncreasing,
-    FirstCheckpointNotZero,
-    LastCheckpointNotFinal,
-    NoCheckpointSteps,
-    NonFiniteEvaluation,
-    NoWindows,
-    OptimizerNotFresh,
-    WindowExceedsContext,
-    WindowLengthDiffers,
-    WindowTokenOutOfRange,
-    WrongPartition,
-)
+from cai_reference.training.selection import SelectedRun, evaluate_windows
 from support_course import needs_corpus
 from support_course_fixtures import (
     CAPSTONE_CHECKPOINTS,
@@ -62,7 +47,7 @@ from support_decoder_models import small as small_decoder
 from support_decoder_models import small_draft
 from support_llama_models import small as small_llama
 from support_models import four_word_model
-from support_raising import raises
+from support_refusals import refuses
 
 AnyModel: TypeAlias = NeuralNgram | Decoder | TokenShiftDraft | Llama
 
@@ -180,16 +165,6 @@ class TestEvaluation:
         assert before == bits(model.parameters)
         assert all((parameter.gradient == 0.25).all() for parameter in model.parameters)
 
-    def test_a_sum_beyond_binary64_is_refused(self) -> None:
-        """A mean of 1e308 counts eight times."""
-        with raises(NonFiniteEvaluation("validation", math.inf)):
-            evaluate_windows(Staged(1e308, 0.0, 0.0, 0.0), sequential(epoch("validation"), 4), STRICT)
-
-    def test_it_needs_windows(self) -> None:
-        """The error names the partition."""
-        with raises(NoEvaluationRows("train")):
-            evaluate_windows(Staged(), PlannedEpoch(epoch("train"), ()), STRICT)
-
     def test_a_window_is_a_story_whose_every_target_counts(self) -> None:
         """Inputs 1, 2 with targets 2, 3 are the story 1, 2, 3 of width 2."""
         batch = window_batch(epoch("train"), sequential_plan(epoch("train"), 20)[0][1:2])
@@ -266,7 +241,7 @@ class TestInputs:
         model, optimizer = fresh()
         optimizer = AdamW(AdamWConfiguration(1e-300, epsilon=1e-320), optimizer.groups)
         before = bits(model.parameters)
-        with pytest.raises(NonFiniteArithmetic):
+        with refuses(AdamWError, "non-finite-arithmetic"):
             replace(plan(), rates=SteppedRate(((1.7e308, 1),)), checkpoints=(0, 1), maximum_norm=1e-170).run(
                 model, optimizer, STRICT
             )
@@ -304,94 +279,18 @@ class TestInputs:
     def test_snapshots_know_their_values(self) -> None:
         """A bit is enough to tell."""
         model, optimizer = fresh()
-        snapshot = Snapshot.of(0, model.parameters, copy_of_optimizer(optimizer))
+        snapshot = ParameterSnapshot.of(0, model.parameters, copy_of_optimizer(optimizer))
         assert snapshot.matches(model.parameters)
         model.parameters[-1].assign(np.nextafter(model.parameters[-1].value, 2.0))
         assert not snapshot.matches(model.parameters)
         assert not snapshot.matches(model.parameters[:-1])
 
 
-def other_epoch(label: str, tokens: tuple[int, ...], context: int = 2) -> PlannedEpoch:
-    """Return windows of one document."""
-    return sequential(Epoch(label, (EncodedDocument("d", label, tokens),), Windowing(context)), 4)
-
-
-class TestRefusals:
-    """Before any forward pass: the model of these tests would fail at the first one."""
-
-    def refused(self, changed: SelectionPlan, expected: CaiReferenceError) -> None:
-        """Run with a model whose logits overflow, and expect another error."""
-        model, optimizer = fresh()
-        model.table.assign(np.full(model.table.shape, 1e200))
-        with raises(expected):
-            changed.run(model, optimizer, STRICT)
-
-    def test_the_optimiser_is_fresh(self) -> None:
-        """Moments of another run would go on."""
-        run = small_run("strict/1")
-        with raises(OptimizerNotFresh(8)):
-            plan().run(fresh()[0], run.selected_optimizer, STRICT)
-
-    @pytest.mark.parametrize("label", ["validation", "test"])
-    def test_updates_and_training_losses_are_of_train(self, label: str) -> None:
-        """The role is named."""
-        wrong = sequential(epoch(label), 4)
-        self.refused(replace(plan(), updates=wrong), WrongPartition("update", "train", label))
-        self.refused(replace(plan(), train_evaluation=wrong), WrongPartition("train evaluation", "train", label))
-
-    @pytest.mark.parametrize("label", ["train", "test"])
-    def test_selection_is_on_validation(self, label: str) -> None:
-        """Above all not on test."""
-        expected = WrongPartition("validation selection", "validation", label)
-        self.refused(replace(plan(), validation=sequential(epoch(label), 4)), expected)
-
-    def test_there_are_windows(self) -> None:
-        """A document of two tokens has none."""
-        self.refused(replace(plan(), updates=other_epoch("train", (0, 1))), NoWindows("update"))
-        self.refused(replace(plan(), validation=other_epoch("validation", (0, 1))), NoWindows("validation selection"))
-
-    def test_windows_are_of_one_length(self) -> None:
-        """That of the updates."""
-        expected = WindowLengthDiffers("validation selection", 2, 1)
-        self.refused(replace(plan(), validation=other_epoch("validation", (0, 1, 2), 1)), expected)
-
-    def test_windows_fit_the_model(self) -> None:
-        """Three tokens are too many for two positions."""
-        long = other_epoch("train", (0, 1, 2, 3, 4), 3)
-        expected = WindowExceedsContext("update", 3, 2)
-        self.refused(replace(plan(), updates=long, train_evaluation=long), expected)
-
-    def test_ids_fit_the_model(self) -> None:
-        """The last target of the last window counts too; the place is that in the document."""
-        expected = WindowTokenOutOfRange("train evaluation", "d", 4, 5, 5)
-        self.refused(replace(plan(), train_evaluation=other_epoch("train", (0, 1, 2, 3, 5))), expected)
-
-    @pytest.mark.parametrize(
-        ("steps", "expected"),
-        [
-            ((), NoCheckpointSteps()),
-            ((1, 8), FirstCheckpointNotZero(1)),
-            ((0, 9), CheckpointBeyondUpdates(9, 8)),
-            ((0, 4, 4, 8), CheckpointStepsNotIncreasing(4, 4)),
-            ((0, 4, 2, 8), CheckpointStepsNotIncreasing(4, 2)),
-            ((0, 4), LastCheckpointNotFinal(8, 4)),
-        ],
-    )
-    def test_checkpoints_go_from_zero_to_the_end(self, steps: tuple[int, ...], expected: CaiReferenceError) -> None:
-        """Looked at when the plan is made."""
-        with raises(expected):
-            replace(plan(), checkpoints=steps)
-
-    def test_the_norm_is_valid(self) -> None:
-        """Looked at first."""
-        with raises(InvalidMaximumNorm(0.0)):
-            replace(plan(), maximum_norm=0.0, checkpoints=())
-
-    def test_training_without_a_gain_in_sight(self) -> None:
-        """A model without layers has one gain, which does not decay; the run is the same loop."""
-        model = Llama.initialize(replace(MODEL, layers=0), SplitMix64(33))
-        optimizer = AdamW(AdamWConfiguration(0.04, weight_decay=0.01), all_but_gains(model.parameters))
-        run = plan().run(model, optimizer, LIBM)
-        assert ("final_norm.gain",) == optimizer.groups.no_decay
-        assert run.checkpoints[-1].train < run.checkpoints[0].train
-        assert shuffled(epoch("train"), 2, 33) == plan().updates
+def test_training_without_a_gain_in_sight() -> None:
+    """A model without layers has one gain, which does not decay; the run is the same loop."""
+    model = Llama.initialize(replace(MODEL, layers=0), SplitMix64(33))
+    optimizer = AdamW(AdamWConfiguration(0.04, weight_decay=0.01), all_but_gains(model.parameters))
+    run = plan().run(model, optimizer, LIBM)
+    assert ("final_norm.gain",) == optimizer.groups.no_decay
+    assert run.checkpoints[-1].train < run.checkpoints[0].train
+    assert shuffled(epoch("train"), 2, 33) == plan().updates

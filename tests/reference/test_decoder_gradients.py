@@ -14,34 +14,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
-from cai_reference.autograd import (
-    Parameter,
-    Tape,
-    Variable,
-    backward,
-    causal_softmax,
-    channels,
-    concatenate,
-    diagonal_scan,
-    gather,
-    logistic,
-    mean_nll,
-    mean_of,
-    permute_channels,
-    previous,
-    relu,
-    reshape,
-    scale,
-    tanh,
-)
-from cai_reference.layers.attention import Attention
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST, STRICT
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
+from cai_reference.autograd.features import channels, concatenate, logistic, permute_channels, previous, relu, tanh
+from cai_reference.autograd.operations import gather, mean_of, reshape, scale
+from cai_reference.autograd.probability import causal_softmax, mean_nll
+from cai_reference.autograd.scan import diagonal_scan
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
 from cai_reference.layers.dyt import DynamicTanh
-from cai_reference.layers.feed_forward import FeedForward
 from cai_reference.layers.latent_attention import LatentAttention
+from cai_reference.layers.multi_head_attention import Attention
 from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack
 from cai_reference.layers.rope import rotate
+from cai_reference.layers.slab_feed_forward import FeedForward
 from cai_reference.layers.token_shift import TokenShift
 from cai_reference.models.decoder import Decoder
 from cai_reference.splitmix import SplitMix64

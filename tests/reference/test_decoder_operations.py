@@ -8,32 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT
-from cai_reference.autograd import (
-    Parameter,
-    Tape,
-    Variable,
-    backward,
-    causal_softmax,
-    channels,
-    concatenate,
-    diagonal_scan,
-    gather,
-    logistic,
-    mean_of,
-    permute_channels,
-    previous,
-    relu,
-    scale,
-    tanh,
-)
-from cai_reference.autograd.errors import DataLengthMismatch, IndexOutOfBounds, NonFiniteForward
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers.attention import Attention, check_heads
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
+from cai_reference.autograd.features import channels, concatenate, logistic, permute_channels, previous, relu, tanh
+from cai_reference.autograd.operations import gather, mean_of, scale
+from cai_reference.autograd.probability import causal_softmax
+from cai_reference.autograd.scan import diagonal_scan
+from cai_reference.errors import AutogradError, CaiReferenceError, LayerError
 from cai_reference.layers.dyt import DynamicTanh
-from cai_reference.layers.errors import HeadsDoNotDivide, OddRopeWidth, WindowTooSmall
-from cai_reference.layers.feed_forward import FeedForward
 from cai_reference.layers.latent_attention import LatentAttention
+from cai_reference.layers.multi_head_attention import Attention, check_heads
 from cai_reference.layers.projection import (
     Dense,
     GroupedLinear,
@@ -43,9 +28,10 @@ from cai_reference.layers.projection import (
     project,
 )
 from cai_reference.layers.rope import rotate, rotation
+from cai_reference.layers.slab_feed_forward import FeedForward
 from cai_reference.layers.token_shift import TokenShift
 from cai_reference.splitmix import SplitMix64
-from support_raising import raises
+from support_refusals import raises
 
 TAPE = Tape(STRICT)
 Nested = list[float] | list[list[float]] | list[list[list[float]]]
@@ -132,22 +118,49 @@ def test_a_dead_row_is_neither_read_nor_trained() -> None:
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [
-        (lambda: channels(TAPE, constant(MATRIX), 1, 4), IndexOutOfBounds(1, 4, 3)),
-        (lambda: channels(TAPE, constant(MATRIX), -1, 2), IndexOutOfBounds(1, -1, 3)),
-        (lambda: concatenate(TAPE, [constant(MATRIX), constant([[1.0]])]), DataLengthMismatch(2, 1)),
-        (lambda: rotate(TAPE, constant(MATRIX), 0, 1e4), OddRopeWidth(3)),
-        (lambda: check_heads(10, 3), HeadsDoNotDivide(10, 3)),
-        (lambda: check_heads(10, 0), HeadsDoNotDivide(10, 0)),
-        (lambda: check_heads(10, 2), OddRopeWidth(5)),
-        (lambda: Attention(dense([[1.0]], [0.0]), dense([[1.0]], [0.0]), 1, 0, 1e4), WindowTooSmall(0)),
-        (lambda: Attention.initialize("m", 8, 2, -1, 1e4, None, SplitMix64(0)), WindowTooSmall(-1)),
-        (lambda: LatentAttention.initialize("m", 8, 2, 3, 0, 1e4, None, SplitMix64(0)), OddRopeWidth(0)),
-        (lambda: LatentAttention.initialize("m", 8, 2, 3, 3, 1e4, None, SplitMix64(0)), OddRopeWidth(3)),
-        (lambda: LatentAttention.initialize("m", 9, 2, 3, 2, 1e4, None, SplitMix64(0)), HeadsDoNotDivide(9, 2)),
-        (lambda: rotate(TAPE, constant([[1.7e308, 1.7e308]] * 2), 0, 1e4), NonFiniteForward("rope", 3, math.inf)),
+        (
+            lambda: channels(TAPE, constant(MATRIX), 1, 4),
+            AutogradError("index-out-of-bounds", axis=1, index=4, dimension=3),
+        ),
+        (
+            lambda: channels(TAPE, constant(MATRIX), -1, 2),
+            AutogradError("index-out-of-bounds", axis=1, index=-1, dimension=3),
+        ),
+        (
+            lambda: concatenate(TAPE, [constant(MATRIX), constant([[1.0]])]),
+            AutogradError("data-length-mismatch", expected=2, actual=1),
+        ),
+        (lambda: rotate(TAPE, constant(MATRIX), 0, 1e4), LayerError("odd-rope-width", width=3)),
+        (lambda: check_heads(10, 3), LayerError("heads-do-not-divide", width=10, heads=3)),
+        (lambda: check_heads(10, 0), LayerError("heads-do-not-divide", width=10, heads=0)),
+        (lambda: check_heads(10, 2), LayerError("odd-rope-width", width=5)),
+        (
+            lambda: Attention(dense([[1.0]], [0.0]), dense([[1.0]], [0.0]), 1, 0, 1e4),
+            LayerError("window-too-small", window=0),
+        ),
+        (
+            lambda: Attention.initialize("m", 8, 2, -1, 1e4, None, SplitMix64(0)),
+            LayerError("window-too-small", window=-1),
+        ),
+        (
+            lambda: LatentAttention.initialize("m", 8, 2, 3, 0, 1e4, None, SplitMix64(0)),
+            LayerError("odd-rope-width", width=0),
+        ),
+        (
+            lambda: LatentAttention.initialize("m", 8, 2, 3, 3, 1e4, None, SplitMix64(0)),
+            LayerError("odd-rope-width", width=3),
+        ),
+        (
+            lambda: LatentAttention.initialize("m", 9, 2, 3, 2, 1e4, None, SplitMix64(0)),
+            LayerError("heads-do-not-divide", width=9, heads=2),
+        ),
+        (
+            lambda: rotate(TAPE, constant([[1.7e308, 1.7e308]] * 2), 0, 1e4),
+            AutogradError("non-finite-forward", operation="rope", index=3, value=math.inf),
+        ),
         (
             lambda: diagonal_scan(TAPE, constant([[[1e308], [1e308]]]), *(leaf([v]) for v in (1.0, 1.0, 1.0, 0.0))),
-            NonFiniteForward("diagonal scan", 1, math.inf),
+            AutogradError("non-finite-forward", operation="diagonal scan", index=1, value=math.inf),
         ),
     ],
 )

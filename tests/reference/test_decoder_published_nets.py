@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 
 import support_decoder_description as plain
-from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
-from cai_reference.autograd import Parameter, Tape, Variable, backward, concatenate, relu, softmax
-from cai_reference.decoding import greedy_token
-from cai_reference.decoding.errors import CapacityExceeded
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST, STRICT
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
+from cai_reference.autograd.features import concatenate, relu, softmax
+from cai_reference.decoding.errors import SessionError
+from cai_reference.decoding.greedy import greedy_token
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.layers.observation import ignore
+from cai_reference.layers import ignore
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.token_shift_draft import TokenShiftDraft
 from support_decoder_conversion import Model, described, gradient_of, model_of
 from support_nn_file import KINDS, SAMPLES, describe, load_nn, needs_samples, parse_layers
-from support_raising import raises
+from support_refusals import raises
 
 CONTEXT = 6
 DECODERS = [kind for kind in KINDS if kind != "draft"]
@@ -183,7 +186,7 @@ def test_a_full_cache_refuses_where_the_library_goes_on() -> None:
         assert worst(step["row"], probabilities(STRICT, session.feed([step["token"]]))[0]) < 1e-5
     for step in steps[2:]:
         assert 2 == step["cache_len"]
-        with raises(CapacityExceeded(2, 1, 2)):
+        with raises(SessionError("capacity-exceeded", length=2, count=1, capacity=2)):
             session.feed([step["token"]])
     assert 2 == session.length
 

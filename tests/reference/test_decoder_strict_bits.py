@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
-from cai_reference.arithmetic import LIBM as C_LIBRARY
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST, STRICT
+from cai_reference.arithmetic.instances import LIBM as C_LIBRARY
 from cai_reference.autograd import Tape
 from cai_reference.models.decoder import Decoder
 from cai_reference.splitmix import SplitMix64

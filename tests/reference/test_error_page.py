@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import cai_course
+import cai_neural_api
 import cai_reference
-from cai_conformance.errors import FixtureError
 from cai_reference.errors import CaiReferenceError
+
+PACKAGES = (cai_reference, cai_neural_api, cai_course)
+OURS = tuple(f"{package.__name__}." for package in PACKAGES)
 
 PAGE = Path(__file__).resolve().parents[2] / "reference" / "docs" / "errors.md"
 
@@ -62,42 +66,41 @@ def rows() -> list[tuple[str, str, str, str]]:
         if line.startswith("## "):
             section = line[3:]
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 3 and set(cells[0]) != {"-"} and cells[1] != "exception":
+        if line.startswith("|") and len(cells) == 3 and set(cells[0]) != {"-"} and cells[1] != "code":
             found.append((section, cells[0], cells[1], cells[2]))
     return found
 
 
 def import_everything() -> None:
-    """Import every module of the reference, so that it can be found as an attribute of its package."""
-    for module in pkgutil.walk_packages(cai_reference.__path__, "cai_reference."):
-        importlib.import_module(module.name)
+    """Import every module that has errors of the tree, so that it can be found as an attribute of its package."""
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
-def leaf_names() -> set[str]:
-    """Return the names of all errors of the reference that have no subclasses."""
+def codes() -> set[str]:
+    """Return the codes of all errors of the reference."""
     import_everything()
-    pending, names = [CaiReferenceError], set()
+    pending, found = [CaiReferenceError], set()
     while pending:
         error = pending.pop()
-        below = [other for other in error.__subclasses__() if other.__module__.startswith("cai_reference.")]
-        pending.extend(below)
-        if not below:
-            names.add(error.__name__)
-    return names
+        pending.extend(other for other in error.__subclasses__() if other.__module__.startswith(OURS))
+        found |= set(error.templates)
+    return found
 
 
-def test_the_exceptions_on_the_page_are_the_leaves_of_the_tree() -> None:
-    """Each leaf stands there, and each name exists; one of them belongs to the conformance package."""
-    named = {name for _, _, exception, _ in rows() for name in re.findall(r"`(\w+)`", exception)}
-    assert leaf_names() | {FixtureError.__name__} == named
+def test_the_codes_on_the_page_are_those_of_the_tables() -> None:
+    """Each code stands there, and each that stands there exists; one of them belongs to the conformance package."""
+    named = {name for _, _, code, _ in rows() for name in re.findall(r"`([\w-]+)`", code)}
+    assert codes() | {"fixture-error"} == named
 
 
-def test_every_row_has_an_exception_or_a_reason() -> None:
+def test_every_row_has_a_code_or_a_reason() -> None:
     """A dash is explained by one of the reasons at the top of the page."""
-    reasons = ("no overflow", "no allocation result", "no borrow", "no wrapper", "by construction")
-    for _, variant, exception, where in rows():
+    reasons = ("no overflow", "no allocation result", "no borrow", "no wrapper", "by construction", "no such call")
+    for _, variant, code, where in rows():
         assert where
-        assert (exception == "–") == where.startswith(reasons), variant
+        assert (code == "–") == where.startswith(reasons), variant
 
 
 def test_what_raises_exists() -> None:
@@ -105,8 +108,8 @@ def test_what_raises_exists() -> None:
     import_everything()
     for _, _, _, where in rows():
         for path in re.findall(r"`(\w+(?:\.\w+)+)`", where):
-            room, *names = path.split(".")
-            target: object = importlib.import_module(f"cai_reference.{room}")
+            package, room, *names = (path if path.startswith(OURS) else f"cai_reference.{path}").split(".")
+            target: object = importlib.import_module(f"{package}.{room}")
             for name in names:
                 assert hasattr(target, name), path
                 target = getattr(target, name)

@@ -9,20 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import LIBM, STRICT
-from cai_reference.decoding import Continuation, Stop, continue_greedily, greedy_token, margin
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers.errors import TokenIdOutOfBounds
-from cai_reference.models import NeuralNgramConfiguration
-from cai_reference.models.errors import (
-    ContextTokenCountMismatch,
-    MaskedTokenOutOfBounds,
-    NonFiniteLogit,
-    NoUnmaskedToken,
-)
+from cai_reference.arithmetic.instances import LIBM, STRICT
+from cai_reference.decoding.greedy import Continuation, Stop, continue_greedily, greedy_token, margin
+from cai_reference.errors import CaiReferenceError, LayerError, ModelError
+from cai_reference.models.neural_ngram import NeuralNgramConfiguration
 from support_models import four_word_model, model_of
 from support_ngram_oracle import greedy as replica_greedy
-from support_raising import raises
+from support_refusals import raises
 
 LOGITS = four_word_model().next_token_logits(LIBM, [1, 2])
 
@@ -53,13 +46,13 @@ def test_the_lowest_of_equal_ids_wins(logits: list[float], masked: tuple[int, ..
 
 NAN, INF = math.nan, math.inf
 CHOICES: dict[str, tuple[list[float], tuple[int, ...], CaiReferenceError]] = {
-    "mask before logits": ([NAN, 0.0], (5, 2), MaskedTokenOutOfBounds(2, 2)),
-    "negative mask": ([0.0, 0.0], (-1,), MaskedTokenOutOfBounds(-1, 2)),
-    "all masked": ([0.0, 1.0], (0, 1), NoUnmaskedToken()),
-    "no logits": ([], (), NoUnmaskedToken()),
-    "masked and not finite": ([0.0, -INF], (1,), NonFiniteLogit(1, -INF)),
-    "not finite before all masked": ([0.0, INF], (0, 1), NonFiniteLogit(1, INF)),
-    "the lowest id": ([0.0, NAN, INF], (), NonFiniteLogit(1, NAN)),
+    "mask before logits": ([NAN, 0.0], (5, 2), ModelError("masked-token-out-of-bounds", token_id=2, vocabulary_size=2)),
+    "negative mask": ([0.0, 0.0], (-1,), ModelError("masked-token-out-of-bounds", token_id=-1, vocabulary_size=2)),
+    "all masked": ([0.0, 1.0], (0, 1), ModelError("no-unmasked-token")),
+    "no logits": ([], (), ModelError("no-unmasked-token")),
+    "masked and not finite": ([0.0, -INF], (1,), ModelError("non-finite-logit", token_id=1, value=-INF)),
+    "not finite before all masked": ([0.0, INF], (0, 1), ModelError("non-finite-logit", token_id=1, value=INF)),
+    "the lowest id": ([0.0, NAN, INF], (), ModelError("non-finite-logit", token_id=1, value=NAN)),
 }
 
 
@@ -121,13 +114,13 @@ def test_masks_hold_for_every_choice() -> None:
 def test_a_prompt_fits_the_model() -> None:
     """Masks are looked at first, before any forward pass."""
     model = four_word_model()
-    with raises(MaskedTokenOutOfBounds(4, 4)):
+    with raises(ModelError("masked-token-out-of-bounds", token_id=4, vocabulary_size=4)):
         continue_greedily(model, [1], 3, STRICT, masked=(4,))
-    with raises(ContextTokenCountMismatch(2, 1)):
+    with raises(ModelError("context-token-count-mismatch", expected=2, actual=1)):
         continue_greedily(model, [1], 3, STRICT)
-    with raises(TokenIdOutOfBounds(1, 4, 4)):
+    with raises(LayerError("token-id-out-of-bounds", position=1, token_id=4, vocabulary_size=4)):
         continue_greedily(model, [1, 4], 3, STRICT)
-    with raises(NoUnmaskedToken()):
+    with raises(ModelError("no-unmasked-token")):
         continue_greedily(model, [1, 2], 3, STRICT, masked=(0, 1, 2, 3))
 
 

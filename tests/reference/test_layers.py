@@ -9,39 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import LIBM, STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.autograd import Parameter, Tape, Variable
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers import embedding, linear, swiglu, xavier_limit, xavier_uniform
-from cai_reference.layers.errors import (
-    BiasRank,
-    BiasWidthMismatch,
-    BranchHiddenWidthMismatch,
-    BranchInputWidthMismatch,
-    DownInputWidthMismatch,
-    DuplicateName,
-    EmptyEmbeddingVocabulary,
-    EmptyName,
-    EmptyNameSegment,
-    GateFailed,
-    InputRank,
-    InputWidthMismatch,
-    InvalidNameCharacter,
-    ProjectionFailed,
-    TableRank,
-    TokenCountMismatch,
-    TokenIdOutOfBounds,
-    TokenShape,
-    WeightRank,
-    ZeroFanIn,
-    ZeroFanOut,
-    ZeroInputWidth,
-    ZeroOutputWidth,
-    ZeroTableWidth,
-)
-from cai_reference.layers.initialization import check_name, check_unique_names
+from cai_reference.errors import CaiReferenceError, LayerError, LinearError
+from cai_reference.layers.matrices import check_name, check_unique_names, embedding, xavier_limit, xavier_uniform
+from cai_reference.layers.projection import linear
+from cai_reference.layers.swiglu import swiglu
 from cai_reference.splitmix import INCREMENT, SplitMix64
-from support_raising import raises
+from support_refusals import raises, refuses
 
 TAPE = Tape(STRICT)
 
@@ -92,13 +68,13 @@ def test_these_are_names(name: str) -> None:
 
 
 NAMES: dict[str, tuple[str, CaiReferenceError]] = {
-    "empty": ("", EmptyName()),
-    "leading dot": (".a", EmptyNameSegment(0)),
-    "two dots": ("ab..c", EmptyNameSegment(3)),
-    "trailing dot": ("ab.", EmptyNameSegment(3)),
-    "upper case": ("aB.", InvalidNameCharacter(1, 0x42)),
-    "hyphen": ("a-b", InvalidNameCharacter(1, 0x2D)),
-    "bytes, not characters": ("aé", InvalidNameCharacter(1, 0xC3)),
+    "empty": ("", LayerError("empty-name")),
+    "leading dot": (".a", LayerError("empty-name-segment", index=0)),
+    "two dots": ("ab..c", LayerError("empty-name-segment", index=3)),
+    "trailing dot": ("ab.", LayerError("empty-name-segment", index=3)),
+    "upper case": ("aB.", LayerError("invalid-name-character", index=1, byte=0x42)),
+    "hyphen": ("a-b", LayerError("invalid-name-character", index=1, byte=0x2D)),
+    "bytes, not characters": ("aé", LayerError("invalid-name-character", index=1, byte=0xC3)),
 }
 
 
@@ -111,7 +87,9 @@ def test_a_bad_name_draws_nothing(name: str, expected: CaiReferenceError) -> Non
     assert 7 == generator.state
 
 
-@pytest.mark.parametrize(("fan_in", "fan_out", "expected"), [(0, 0, ZeroFanIn()), (1, 0, ZeroFanOut())])
+@pytest.mark.parametrize(
+    ("fan_in", "fan_out", "expected"), [(0, 0, LayerError("zero-fan-in")), (1, 0, LayerError("zero-fan-out"))]
+)
 def test_a_bad_width_draws_nothing(fan_in: int, fan_out: int, expected: CaiReferenceError) -> None:
     """Inputs are looked at before outputs."""
     generator = SplitMix64(7)
@@ -123,7 +101,7 @@ def test_a_bad_width_draws_nothing(fan_in: int, fan_out: int, expected: CaiRefer
 def test_a_registry_names_nothing_twice() -> None:
     """The error tells both positions of the first repetition."""
     check_unique_names(["a", "b"])
-    with raises(DuplicateName("b", 1, 3)):
+    with raises(LayerError("duplicate-name", name="b", first=1, repeated=3)):
         check_unique_names(["a", "b", "c", "b", "a"])
 
 
@@ -163,31 +141,46 @@ def test_swiglu_gates_the_first_branch() -> None:
 
 
 ERRORS: dict[str, tuple[Callable[[], object], CaiReferenceError]] = {
-    "table rank": (lambda: embedding(TAPE, zeros(0), [9], (-1,)), TableRank(1)),
-    "table rows": (lambda: embedding(TAPE, zeros(0, 0), [9], (-1,)), EmptyEmbeddingVocabulary()),
-    "table columns": (lambda: embedding(TAPE, zeros(2, 0), [9], (-1,)), ZeroTableWidth()),
-    "token shape": (lambda: embedding(TAPE, zeros(2, 2), [9], (3, -1)), TokenShape((3, -1))),
-    "token count": (lambda: embedding(TAPE, zeros(2, 2), [9], (1, 2)), TokenCountMismatch(2, 1)),
-    "token id": (lambda: embedding(TAPE, zeros(2, 2), [1, 2, 9], (3,)), TokenIdOutOfBounds(1, 2, 2)),
-    "negative token id": (lambda: embedding(TAPE, zeros(2, 2), [-1], (1,)), TokenIdOutOfBounds(0, -1, 2)),
-    "weight rank": (lambda: linear(TAPE, zeros(3), zeros(0), zeros(1, 1)), WeightRank(1)),
-    "weight inputs": (lambda: linear(TAPE, zeros(3), zeros(0, 0), zeros(1, 1)), ZeroInputWidth()),
-    "weight outputs": (lambda: linear(TAPE, zeros(3), zeros(2, 0), zeros(1, 1)), ZeroOutputWidth()),
-    "bias rank": (lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(1, 1)), BiasRank(2)),
-    "bias width": (lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(3)), BiasWidthMismatch(2, 3)),
-    "input rank": (lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(2)), InputRank(1)),
-    "input width": (lambda: linear(TAPE, zeros(1, 3), zeros(2, 2), zeros(2)), InputWidthMismatch(2, 3)),
+    "table rank": (lambda: embedding(TAPE, zeros(0), [9], (-1,)), LayerError("table-rank", rank=1)),
+    "table rows": (lambda: embedding(TAPE, zeros(0, 0), [9], (-1,)), LayerError("empty-embedding-vocabulary")),
+    "table columns": (lambda: embedding(TAPE, zeros(2, 0), [9], (-1,)), LayerError("zero-table-width")),
+    "token shape": (lambda: embedding(TAPE, zeros(2, 2), [9], (3, -1)), LayerError("token-shape", shape=(3, -1))),
+    "token count": (
+        lambda: embedding(TAPE, zeros(2, 2), [9], (1, 2)),
+        LayerError("token-count-mismatch", expected=2, actual=1),
+    ),
+    "token id": (
+        lambda: embedding(TAPE, zeros(2, 2), [1, 2, 9], (3,)),
+        LayerError("token-id-out-of-bounds", position=1, token_id=2, vocabulary_size=2),
+    ),
+    "negative token id": (
+        lambda: embedding(TAPE, zeros(2, 2), [-1], (1,)),
+        LayerError("token-id-out-of-bounds", position=0, token_id=-1, vocabulary_size=2),
+    ),
+    "weight rank": (lambda: linear(TAPE, zeros(3), zeros(0), zeros(1, 1)), LinearError("weight-rank", rank=1)),
+    "weight inputs": (lambda: linear(TAPE, zeros(3), zeros(0, 0), zeros(1, 1)), LinearError("zero-input-width")),
+    "weight outputs": (lambda: linear(TAPE, zeros(3), zeros(2, 0), zeros(1, 1)), LinearError("zero-output-width")),
+    "bias rank": (lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(1, 1)), LinearError("bias-rank", rank=2)),
+    "bias width": (
+        lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(3)),
+        LinearError("bias-width-mismatch", expected=2, actual=3),
+    ),
+    "input rank": (lambda: linear(TAPE, zeros(3), zeros(2, 2), zeros(2)), LinearError("input-rank", rank=1)),
+    "input width": (
+        lambda: linear(TAPE, zeros(1, 3), zeros(2, 2), zeros(2)),
+        LinearError("input-width-mismatch", expected=2, actual=3),
+    ),
     "branch inputs": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(3, 4), zeros(5, 1)),
-        BranchInputWidthMismatch(2, 3),
+        LayerError("branch-input-width-mismatch", gate=2, up=3),
     ),
     "branch widths": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(2, 4), zeros(5, 1)),
-        BranchHiddenWidthMismatch(3, 4),
+        LayerError("branch-hidden-width-mismatch", gate=3, up=4),
     ),
     "down inputs": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(2, 3), zeros(5, 1)),
-        DownInputWidthMismatch(3, 5),
+        LayerError("down-input-width-mismatch", hidden=3, down=5),
     ),
 }
 
@@ -202,36 +195,36 @@ def test_the_first_failure_wins(operation: Callable[[], object], expected: CaiRe
 @pytest.mark.parametrize(
     ("shapes", "projection", "inner"),
     [
-        (((1, 9), (2, 3), (2, 3), (3, 1)), "gate", InputWidthMismatch(2, 9)),
-        (((1, 2), (2, 3), (2, 3, 1), (3, 1)), "up", WeightRank(3)),
-        (((1, 2), (2, 3), (2, 3), (3,)), "down", WeightRank(1)),
+        (((1, 9), (2, 3), (2, 3), (3, 1)), "gate", LinearError("input-width-mismatch", expected=2, actual=9)),
+        (((1, 2), (2, 3), (2, 3, 1), (3, 1)), "up", LinearError("weight-rank", rank=3)),
+        (((1, 2), (2, 3), (2, 3), (3,)), "down", LinearError("weight-rank", rank=1)),
     ],
 )
 def test_a_failing_projection_is_named(
     shapes: tuple[tuple[int, ...], ...], projection: str, inner: CaiReferenceError
 ) -> None:
     """The error carries the inner text, and the inner error is its cause."""
-    with pytest.raises(ProjectionFailed) as caught:
+    with refuses(LayerError, "projection-failed") as caught:
         swiglu(TAPE, *(zeros(*shape) for shape in shapes))
-    assert (projection, str(inner)) == (caught.value.projection, caught.value.inner)
+    assert (projection, str(inner)) == (caught.value.fields["projection"], caught.value.fields["inner"])
     assert type(inner) is type(caught.value.__cause__)
 
 
 def test_an_overflowing_projection_is_named() -> None:
     """Numbers out of range fail where they arise."""
     x = matrix([[1e200, 0.0]])
-    with pytest.raises(ProjectionFailed, match="up projection: matmul: the result at flat index 0 is inf"):
+    with refuses(LayerError, "projection-failed"):
         swiglu(TAPE, x, matrix([[1.0], [1.0]]), matrix([[1e200], [1.0]]), matrix([[1.0]]))
 
 
 def test_an_overflowing_gate_is_named() -> None:
     """The product of the branches is the elementwise gate."""
     x, weight = matrix([[1e200]]), matrix([[1.0]])
-    with pytest.raises(GateFailed) as caught:
+    with refuses(LayerError, "gate-failed") as caught:
         swiglu(TAPE, x, weight, weight, weight)
     assert ("elementwise gate", "multiply: the result at flat index 0 is inf") == (
-        caught.value.operation,
-        caught.value.inner,
+        caught.value.fields["operation"],
+        caught.value.fields["inner"],
     )
 
 
@@ -243,5 +236,5 @@ def test_an_arithmetic_without_a_working_exp_fails_at_the_silu_gate() -> None:
 
     tape = Tape(replace(STRICT, exp=broken))
     weight = Parameter("w", np.ones((1, 1)))
-    with pytest.raises(GateFailed, match="SiLU gate: silu: the result at flat index 0 is nan"):
+    with refuses(LayerError, "gate-failed"):
         swiglu(tape, matrix([[1.0]]), weight, weight, weight)

@@ -15,30 +15,21 @@ from dataclasses import replace
 
 import pytest
 
-from cai_reference.arithmetic import LIBM, STRICT, Arithmetic
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.arithmetic.selftest import c_library_selftest
-from cai_reference.autograd import Parameter, Tape, backward
+from cai_reference.autograd import Parameter, Tape
+from cai_reference.autograd.backward import backward
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
-from cai_reference.models.llama import Llama
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.models.llama import Llama, LlamaConfiguration
 from cai_reference.models.registry import decayed_names
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import (
-    Batch,
-    BpeTokenizer,
-    EncodedDocument,
-    Epoch,
-    Windowing,
-    parse_corpus,
-    parse_manifest,
-    partition,
-    sequential_plan,
-    shuffled_plan,
-    train,
-)
-from cai_reference.text.checksum import fnv1a64
+from cai_reference.text.batches import Batch, EncodedDocument, Epoch, Windowing, sequential_plan, shuffled_plan
+from cai_reference.text.bpe import train
+from cai_reference.text.corpus import fnv1a64, parse_corpus, parse_manifest, partition
 from cai_reference.text.story_batches import StoryBatch
+from cai_reference.text.tokenizer import BpeTokenizer
 from cai_reference.training.adamw import AdamW, AdamWConfiguration, GradientScale, ParameterGroups
 from support_course import CORPUS, SPLITS, needs_corpus
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
-from cai_reference.autograd import Tape, backward
-from cai_reference.models.llama import Llama
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST, STRICT
+from cai_reference.autograd import Tape
+from cai_reference.autograd.backward import backward
+from cai_reference.models.llama import Llama, LlamaConfiguration
 from cai_reference.text.story_batches import StoryBatch
 from support_llama_models import ADJACENT, CONFIGURATIONS, EXPONENTIAL, PLAIN, stirred
 

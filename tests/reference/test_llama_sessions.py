@@ -11,21 +11,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import FAST, STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.autograd import Tape
-from cai_reference.autograd.errors import NonFiniteForward
-from cai_reference.decoding.drafts import ScriptedDraft, SelfDraft
-from cai_reference.decoding.errors import CapacityExceeded, NonFiniteScore, TokenOutOfRange, TruncationRefused
+from cai_reference.decoding.errors import SessionError
 from cai_reference.decoding.generation import Limits, ReencodingPath, StreamingPath, generate
 from cai_reference.decoding.layer_states import Accounting, GroupedQueryState
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.decoding.speculation import speculate
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers.errors import ZeroEnergyRow
+from cai_reference.decoding.speculation import ScriptedDraft, SelfDraft, speculate
+from cai_reference.errors import AutogradError, CaiReferenceError, LayerError
 from cai_reference.models.llama import Llama
 from cai_reference.splitmix import SplitMix64
 from support_decoder_models import sequence
 from support_llama_models import CONFIGURATIONS, PLAIN, small, stirred
+from support_refusals import refuses as raised_with
 from support_sessions import refuses
 
 NAMES = list(CONFIGURATIONS)
@@ -180,7 +179,11 @@ class TestCaches:
             session.feed([length])
             dropped = max(0, length - (3 + slack))
             assert session.earliest() == (0 if dropped == 0 else dropped + 2)
-        refuses(session, TruncationRefused(0, 4, 8 - slack), lambda: session.truncate(4))
+        refuses(
+            session,
+            SessionError("truncation-refused", layer=0, requested=4, earliest=8 - slack),
+            lambda: session.truncate(4),
+        )
 
     def test_without_layers_there_is_nothing_to_keep(self) -> None:
         """A session of no blocks can be cut anywhere."""
@@ -205,7 +208,10 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("ids", "error"),
-        [([3, 13], TokenOutOfRange(1, 13, 13)), ([1] * 10, CapacityExceeded(9, 10, TOKENS + 4))],
+        [
+            ([3, 13], SessionError("token-out-of-range", index=1, token=13, vocabulary=13)),
+            ([1] * 10, SessionError("capacity-exceeded", length=9, count=10, capacity=TOKENS + 4)),
+        ],
     )
     def test_tokens(self, ids: list[int], error: CaiReferenceError) -> None:
         """Before anything is computed."""
@@ -216,10 +222,10 @@ class TestRefusals:
     def test_a_score_beyond_binary64(self) -> None:
         """Named with its head; the batch path refuses the same product."""
         model = too_large()
-        with pytest.raises(NonFiniteForward):
+        with raised_with(AutogradError, "non-finite-forward"):
             model.forward(Tape(STRICT), [3], 1)
         session = Session(model, STRICT)
-        with pytest.raises(NonFiniteScore):
+        with raised_with(SessionError, "non-finite-score"):
             session.feed([3])
         assert 0 == session.length
 
@@ -231,8 +237,8 @@ class TestRefusals:
         model.table.assign(table)
         session = Session(model, STRICT)
         session.feed([1, 2])
-        refuses(session, ZeroEnergyRow(1), lambda: session.feed([6, 12]))
-        with pytest.raises(ZeroEnergyRow):
+        refuses(session, LayerError("zero-energy-row", row=1), lambda: session.feed([6, 12]))
+        with raised_with(LayerError, "zero-energy-row"):
             model.forward(Tape(STRICT), [6, 12], 1)
 
 

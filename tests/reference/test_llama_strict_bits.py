@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import FAST, STRICT, Arithmetic, Array
-from cai_reference.arithmetic import LIBM as C_LIBRARY
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST, STRICT
+from cai_reference.arithmetic.instances import LIBM as C_LIBRARY
 from cai_reference.autograd import Tape
 from cai_reference.layers.rms_norm import InverseForm
 from cai_reference.layers.rope import Frequencies, RopeLayout
-from cai_reference.models.llama import Llama
-from cai_reference.models.llama_configuration import LlamaConfiguration
+from cai_reference.models.llama import Llama, LlamaConfiguration
 from cai_reference.text.story_batches import StoryBatch
 from support_decoder_elementary import LIBM, strict_elementary
 from support_decoder_models import sequence

@@ -9,32 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import LIBM, STRICT, sha256_of
-from cai_reference.autograd import Parameter, Tape, backward
-from cai_reference.errors import CaiReferenceError
-from cai_reference.layers.errors import TokenIdOutOfBounds
-from cai_reference.models import NeuralNgram, NeuralNgramConfiguration
-from cai_reference.models.errors import (
-    BatchContextLengthMismatch,
-    ContextTokenCountMismatch,
-    EmptyBatch,
-    EmptyVocabulary,
-    MissingTargetRow,
-    ParameterCountMismatch,
-    ParameterNameMismatch,
-    ParameterShapeMismatch,
-    TargetIdOutOfBounds,
-    ZeroContext,
-    ZeroEmbeddingWidth,
-    ZeroHiddenWidth,
-)
-from cai_reference.models.neural_ngram import PARAMETER_NAMES
+from cai_reference.arithmetic.bits import sha256_of
+from cai_reference.arithmetic.instances import LIBM, STRICT
+from cai_reference.autograd import Tape
+from cai_reference.autograd.backward import backward
+from cai_reference.errors import CaiReferenceError, LayerError, ModelError
+from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import Window
+from cai_reference.text.batches import Window
 from support_course import PARAMETER_DIGESTS, needs_c_library
 from support_models import COURSE_SIZES, four_word_model
 from support_ngram_oracle import forward, initial_parameters, loss_and_gradients
-from support_raising import raises
+from support_refusals import raises
 
 FOUR_WORD_HIDDEN = 2.0 * (0.2 / (1.0 + math.exp(-0.2))) * 0.3
 
@@ -178,54 +164,36 @@ def test_only_the_last_target_counts() -> None:
     assert one.value.tobytes() == other.value.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ((0, 0, 0, 0), EmptyVocabulary()),
-        ((1, 0, 0, 0), ZeroContext()),
-        ((1, 1, 0, 0), ZeroEmbeddingWidth()),
-        ((1, 1, 1, 0), ZeroHiddenWidth()),
-        ((-1, 1, 1, 1), EmptyVocabulary()),
-    ],
-)
-def test_sizes_are_at_least_one(sizes: tuple[int, int, int, int], expected: CaiReferenceError) -> None:
-    """Looked at in the order vocabulary, context, embedding, hidden."""
-    with raises(expected):
-        NeuralNgramConfiguration(*sizes)
-
-
-def test_a_registry_must_fit() -> None:
-    """The count, then index by index the name before the shape."""
-    model = four_word_model()
-    sizes, parameters = model.configuration, list(model.parameters)
-    odd = Parameter("odd", np.zeros((1, 1)))
-    wide = Parameter(PARAMETER_NAMES[1], np.zeros((2, 2)))
-    with raises(ParameterCountMismatch(5, 4)):
-        NeuralNgram(sizes, [odd, *parameters[1:4]])
-    with raises(ParameterNameMismatch(0, PARAMETER_NAMES[0], "odd")):
-        NeuralNgram(sizes, [odd, wide, *parameters[2:]])
-    with raises(ParameterShapeMismatch(PARAMETER_NAMES[1], (2, 1), (2, 2))):
-        NeuralNgram(sizes, [parameters[0], wide, odd, *parameters[3:]])
-
-
 def test_a_forward_pass_needs_as_many_ids_as_it_says() -> None:
     """Rows, count, then the ids themselves."""
     model = four_word_model()
-    with raises(EmptyBatch()):
+    with raises(ModelError("empty-batch")):
         model.forward(Tape(STRICT), [9], 0)
-    with raises(ContextTokenCountMismatch(4, 3)):
+    with raises(ModelError("context-token-count-mismatch", expected=4, actual=3)):
         model.forward(Tape(STRICT), [9, 9, 9], 2)
-    with raises(TokenIdOutOfBounds(1, 4, 4)):
+    with raises(LayerError("token-id-out-of-bounds", position=1, token_id=4, vocabulary_size=4)):
         model.forward(Tape(STRICT), [3, 4], 1)
 
 
 BATCHES: dict[str, tuple[list[Window], CaiReferenceError]] = {
-    "no windows": ([], EmptyBatch()),
-    "context before targets": ([Window((1, 2), ()), Window((1,), (9,))], BatchContextLengthMismatch(2, 1)),
-    "no target": ([Window((1, 2), (2, 3)), Window((1, 2), ())], MissingTargetRow(1)),
-    "target": ([Window((9, 9), (2, 3)), Window((1, 2), (2, 4))], TargetIdOutOfBounds(1, 4, 4)),
-    "negative target": ([Window((1, 2), (2, -1))], TargetIdOutOfBounds(0, -1, 4)),
-    "context id": ([Window((9, 9), (2, 3))], TokenIdOutOfBounds(0, 9, 4)),
+    "no windows": ([], ModelError("empty-batch")),
+    "context before targets": (
+        [Window((1, 2), ()), Window((1,), (9,))],
+        ModelError("batch-context-length-mismatch", expected=2, actual=1),
+    ),
+    "no target": ([Window((1, 2), (2, 3)), Window((1, 2), ())], ModelError("missing-target-row", row=1)),
+    "target": (
+        [Window((9, 9), (2, 3)), Window((1, 2), (2, 4))],
+        ModelError("target-id-out-of-bounds", row=1, token_id=4, vocabulary_size=4),
+    ),
+    "negative target": (
+        [Window((1, 2), (2, -1))],
+        ModelError("target-id-out-of-bounds", row=0, token_id=-1, vocabulary_size=4),
+    ),
+    "context id": (
+        [Window((9, 9), (2, 3))],
+        LayerError("token-id-out-of-bounds", position=0, token_id=9, vocabulary_size=4),
+    ),
 }
 
 

@@ -9,25 +9,18 @@ from functools import cache
 
 import pytest
 
-from cai_reference.arithmetic import FAST, LIBM, STRICT, Arithmetic, sha256_of
-from cai_reference.decoding import Continuation, Stop, continue_greedily
-from cai_reference.models import NeuralNgram
+from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic.bits import sha256_of
+from cai_reference.arithmetic.instances import FAST, LIBM, STRICT
+from cai_reference.decoding.greedy import Continuation, Stop, continue_greedily
+from cai_reference.models.neural_ngram import NeuralNgram
 from cai_reference.splitmix import SplitMix64
-from cai_reference.text import (
-    BOS,
-    BpeTokenizer,
-    EncodedDocument,
-    Epoch,
-    Windowing,
-    parse_corpus,
-    parse_manifest,
-    partition,
-    sequential_plan,
-    shuffled_plan,
-    train,
-)
-from cai_reference.text.corpus import Document
-from cai_reference.training import AdamW, AdamWConfiguration, ParameterGroups, TrainingRun, TrainingStep
+from cai_reference.text.batches import EncodedDocument, Epoch, Windowing, sequential_plan, shuffled_plan
+from cai_reference.text.bpe import train
+from cai_reference.text.corpus import Document, parse_corpus, parse_manifest, partition
+from cai_reference.text.tokenizer import BOS, BpeTokenizer
+from cai_reference.training.adamw import AdamW, AdamWConfiguration, ParameterGroups
+from cai_reference.training.trainer import TrainingRun, TrainingStep
 from support_course import (
     BATCH_LOSSES,
     CORPUS,

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.decoding.errors import SamplingError
 from cai_reference.decoding.sampling import SamplingSettings, choose, distribution_of, draw, intervals, sample
-from cai_reference.decoding.sampling.errors import EmptySupport, InvalidTopK
-from cai_reference.models.errors import NonFiniteLogit
+from cai_reference.errors import ModelError
 from cai_reference.splitmix import SplitMix64
-from support_raising import raises
+from support_refusals import raises
 from support_sampling import EXACT, Given, law_of
 
 LARGEST = 1.0 - 2.0**-53
@@ -54,11 +55,6 @@ class TestIntervals:
         assert (0.8999999999999999, 1.0) == (tenths[-1].start, tenths[-1].end)
         crowded = [(interval.start, interval.end) for interval in intervals(np.array([0.6, 0.6, 0.2]))]
         assert [(0.0, 0.6), (0.6, 1.0), (1.0, 1.0)] == crowded
-
-    def test_nothing_positive_is_an_error(self) -> None:
-        """A choice of nothing does not exist."""
-        with raises(EmptySupport(3)):
-            choose(np.zeros(3), 0.5)
 
 
 class TestEnds:
@@ -142,9 +138,9 @@ class TestGenerator:
     def test_logits_that_are_no_numbers_are_refused(self, value: float, temperature: float) -> None:
         """At any temperature, by the lowest id, before anything is drawn."""
         generator = SplitMix64(3)
-        with raises(NonFiniteLogit(1, value)):
+        with raises(ModelError("non-finite-logit", token_id=1, value=value)):
             sample(np.array([0.0, value, math.nan]), SamplingSettings(temperature), STRICT, generator)
-        with raises(InvalidTopK(3, 2)):
+        with raises(SamplingError("invalid-top-k", top_k=3, vocabulary=2)):
             sample(np.zeros(2), SamplingSettings(temperature, 3), STRICT, generator)
         assert generator.state == 3
 

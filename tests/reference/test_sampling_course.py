@@ -13,20 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import LIBM, STRICT, Arithmetic, Array
-from cai_reference.decoding.sampling import course_distribution, course_sample
-from cai_reference.decoding.sampling.compensated import compensated_sum
-from cai_reference.decoding.sampling.errors import (
-    EmptyLogits,
-    InvalidProbabilitySum,
-    InvalidTemperature,
-    InvalidTopK,
-    VocabularyTooLarge,
-)
-from cai_reference.errors import CaiReferenceError
-from cai_reference.models.errors import NonFiniteLogit
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import LIBM, STRICT
+from cai_reference.decoding.errors import SamplingError
+from cai_reference.decoding.sampling import compensated_sum, course_distribution, course_sample
+from cai_reference.errors import CaiReferenceError, ModelError
 from cai_reference.splitmix import SplitMix64
-from support_raising import raises
+from support_refusals import raises
 
 LOGITS = np.array([0.0, 1.0, 1.0, 2.0])
 SMALLEST_NORMAL = 2.2250738585072014e-308
@@ -205,20 +198,25 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("error", "logits", "temperature", "top_k"),
         [
-            (EmptyLogits(), np.array([]), 0.0, 0),
-            (VocabularyTooLarge(2**32 + 1, 2**32), np.broadcast_to(np.float64(0), (2**32 + 1,)), 0.0, 0),
-            (NonFiniteLogit(1, math.nan), np.array([1.0, math.nan, math.inf]), 0.0, 0),
-            (NonFiniteLogit(0, -math.inf), np.array([-math.inf, 1.0]), 1.0, 2),
-            (NonFiniteLogit(1, math.inf), np.array([0.0, math.inf]), 1.0, 1),
-            (InvalidTemperature(0.0), LOGITS, 0.0, 0),
-            (InvalidTemperature(-1.0), LOGITS, -1.0, 2),
-            (InvalidTemperature(math.nan), LOGITS, math.nan, 2),
-            (InvalidTemperature(math.inf), LOGITS, math.inf, 2),
-            (InvalidTopK(0, 4), LOGITS, 1.0, 0),
-            (InvalidTopK(5, 4), LOGITS, 1.0, 5),
-            (InvalidTopK(-1, 4), LOGITS, 1.0, -1),
+            (SamplingError("empty-logits"), np.array([]), 0.0, 0),
+            (
+                SamplingError("vocabulary-too-large", vocabulary=2**32 + 1, limit=2**32),
+                np.broadcast_to(np.float64(0), (2**32 + 1,)),
+                0.0,
+                0,
+            ),
+            (ModelError("non-finite-logit", token_id=1, value=math.nan), np.array([1.0, math.nan, math.inf]), 0.0, 0),
+            (ModelError("non-finite-logit", token_id=0, value=-math.inf), np.array([-math.inf, 1.0]), 1.0, 2),
+            (ModelError("non-finite-logit", token_id=1, value=math.inf), np.array([0.0, math.inf]), 1.0, 1),
+            (SamplingError("invalid-temperature", value=0.0), LOGITS, 0.0, 0),
+            (SamplingError("invalid-temperature", value=-1.0), LOGITS, -1.0, 2),
+            (SamplingError("invalid-temperature", value=math.nan), LOGITS, math.nan, 2),
+            (SamplingError("invalid-temperature", value=math.inf), LOGITS, math.inf, 2),
+            (SamplingError("invalid-top-k", top_k=0, vocabulary=4), LOGITS, 1.0, 0),
+            (SamplingError("invalid-top-k", top_k=5, vocabulary=4), LOGITS, 1.0, 5),
+            (SamplingError("invalid-top-k", top_k=-1, vocabulary=4), LOGITS, 1.0, -1),
         ],
-        ids=lambda value: type(value).__name__ if isinstance(value, CaiReferenceError) else "",
+        ids=lambda value: value.code if isinstance(value, CaiReferenceError) else "",
     )
     def test_nothing_moves_the_generator(
         self, error: CaiReferenceError, logits: Array, temperature: float, top_k: int
@@ -232,6 +230,6 @@ class TestErrors:
     def test_an_exponential_that_is_none_is_noticed(self) -> None:
         """The sum is looked at before anything is drawn."""
         generator = SplitMix64(36)
-        with raises(InvalidProbabilitySum(math.nan)):
+        with raises(SamplingError("invalid-probability-sum", total=math.nan)):
             course_sample(LOGITS, 1.0, 3, replace(STRICT, exp=no_exponential), generator)
         assert generator.state == 36

@@ -7,17 +7,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT
-from cai_reference.decoding.errors import EmptyPrompt, PromptTooLong
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.decoding.errors import DecodingError, SamplingError
 from cai_reference.decoding.generation import DecoderStop, Limits, ReencodingPath, StreamingPath, generate
-from cai_reference.decoding.sampling import SamplingSettings, sample_generation
-from cai_reference.decoding.sampling.errors import InvalidTopK
+from cai_reference.decoding.sampled_generation import sample_generation
+from cai_reference.decoding.sampling import SamplingSettings
 from cai_reference.decoding.session import Session
+from cai_reference.errors import ModelError
 from cai_reference.models.decoder import Decoder
-from cai_reference.models.errors import NonFiniteLogit
 from cai_reference.splitmix import INCREMENT, SplitMix64
 from support_decoder_models import small
-from support_raising import raises
+from support_refusals import raises, refuses
 from support_sampling import EXACT, Given, TablePath, chain_law, law_of
 
 WARM = SamplingSettings(temperature=3.0, top_k=9, top_p=0.95, min_p=0.01)
@@ -112,9 +112,11 @@ class TestStops:
         assert (0, 0, 36) == (path.forwards, path.fed, generator.state)
 
     @pytest.mark.parametrize(
-        ("error", "prompt"), [(EmptyPrompt(), []), (PromptTooLong(3, 3), [0, 1, 2])], ids=["empty", "long"]
+        ("error", "prompt"),
+        [(DecodingError("empty-prompt"), []), (DecodingError("prompt-too-long", length=3, context=3), [0, 1, 2])],
+        ids=["empty", "long"],
     )
-    def test_a_prompt_is_looked_at_first(self, error: EmptyPrompt | PromptTooLong, prompt: list[int]) -> None:
+    def test_a_prompt_is_looked_at_first(self, error: DecodingError | DecodingError, prompt: list[int]) -> None:
         """Before any call and any draw."""
         path, generator = TablePath(ROWS), SplitMix64(36)
         with raises(error):
@@ -141,10 +143,10 @@ class TestDraws:
         """The second row holds no number, so that one draw was made; a top-k beyond the vocabulary makes none."""
         generator = Given(0.5, 0.5)
         rows = (ROWS[0], (0.0, np.nan, 0.0, 0.0))
-        with pytest.raises(NonFiniteLogit):
+        with refuses(ModelError, "non-finite-logit"):
             sample_generation(TablePath(rows), [0], Limits(3, 5, 9), SamplingSettings(), generator, EXACT)
         assert generator.state == 1
-        with raises(InvalidTopK(5, 4)):
+        with raises(SamplingError("invalid-top-k", top_k=5, vocabulary=4)):
             sample_generation(TablePath(ROWS), [0], Limits(3, 5, 9), SamplingSettings(top_k=5), generator, EXACT)
         assert generator.state == 1
 

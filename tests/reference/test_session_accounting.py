@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import FAST, STRICT
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.decoding.latent_states import LatentCache
-from cai_reference.decoding.layer_states import Accounting, LayerState
-from cai_reference.decoding.row_store import RowStore
+from cai_reference.decoding.layer_states import Accounting, LayerState, RowStore
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import AttentionSpec, LatentSpec, MixerSpec, SsmSpec
+from cai_reference.models.decoder import AttentionSpec, Decoder, LatentSpec, MixerSpec, SsmSpec
 from cai_reference.splitmix import SplitMix64
 from support_decoder_models import CONFIGURATIONS, PLAIN, sequence, small
 from support_sessions import lone

@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT
-from cai_reference.decoding.errors import TruncationRefused
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.decoding.errors import SessionError
 from cai_reference.decoding.latent_states import LatentCache
-from cai_reference.decoding.layer_states import LayerState
-from cai_reference.decoding.row_store import RowStore
+from cai_reference.decoding.layer_states import LayerState, RowStore
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.models.decoder import Decoder
-from cai_reference.models.decoder_configuration import AttentionSpec, LatentSpec, SsmSpec
+from cai_reference.models.decoder import AttentionSpec, Decoder, LatentSpec, SsmSpec
 from cai_reference.splitmix import SplitMix64
 from support_decoder_models import PLAIN
 from support_sessions import fed, future, lone, refuses
@@ -29,8 +27,9 @@ def legal_lengths(session: Session) -> list[int]:
         try:
             session.truncate(length)
             legal.append(length)
-        except TruncationRefused:
-            pass
+        except SessionError as error:
+            if error.code != "truncation-refused":
+                raise
         session.restore(snapshot)
     return legal
 
@@ -70,14 +69,14 @@ def test_dropped_rows_stay_dropped() -> None:
     session = lone(AttentionSpec(3), 2)
     session.feed(list(range(1, 10)))
     session.truncate(6)
-    refuses(session, TruncationRefused(0, 5, 6), lambda: session.truncate(5))
+    refuses(session, SessionError("truncation-refused", layer=0, requested=5, earliest=6), lambda: session.truncate(5))
     session.feed([1])
     session.truncate(6)
-    refuses(session, TruncationRefused(0, 5, 6), lambda: session.truncate(5))
+    refuses(session, SessionError("truncation-refused", layer=0, requested=5, earliest=6), lambda: session.truncate(5))
     session.feed([1, 2, 3])
-    refuses(session, TruncationRefused(0, 5, 6), lambda: session.truncate(5))
+    refuses(session, SessionError("truncation-refused", layer=0, requested=5, earliest=6), lambda: session.truncate(5))
     session.feed([4])
-    refuses(session, TruncationRefused(0, 6, 7), lambda: session.truncate(6))
+    refuses(session, SessionError("truncation-refused", layer=0, requested=6, earliest=7), lambda: session.truncate(6))
 
 
 def test_a_ring_as_large_as_the_capacity_drops_nothing() -> None:
@@ -91,7 +90,11 @@ def test_a_ring_as_large_as_the_capacity_drops_nothing() -> None:
 def test_a_refused_cut_names_the_layer(name: str) -> None:
     """The first layer that cannot follow, and how far it can; no layer is cut."""
     session = fed(name, slack=1)
-    refuses(session, TruncationRefused(0, 4, 7 if name == "local" else 8), lambda: session.truncate(4))
+    refuses(
+        session,
+        SessionError("truncation-refused", layer=0, requested=4, earliest=7 if name == "local" else 8),
+        lambda: session.truncate(4),
+    )
 
 
 def test_a_later_layer_that_refuses_leaves_the_earlier_ones_alone() -> None:
@@ -99,7 +102,7 @@ def test_a_later_layer_that_refuses_leaves_the_earlier_ones_alone() -> None:
     model = Decoder.initialize(replace(PLAIN, mixers=(AttentionSpec(), AttentionSpec(2))), SplitMix64(4))
     session = Session(model, STRICT, SessionOptions(slack=1))
     session.feed([1, 2, 3, 4, 5, 6])
-    refuses(session, TruncationRefused(1, 3, 4), lambda: session.truncate(3))
+    refuses(session, SessionError("truncation-refused", layer=1, requested=3, earliest=4), lambda: session.truncate(3))
 
 
 # Rows that were cut off or never written.

@@ -9,25 +9,16 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import FAST, STRICT
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.autograd import Parameter
-from cai_reference.autograd.errors import NonFiniteForward
-from cai_reference.decoding.errors import (
-    CapacityExceeded,
-    InvalidCapacity,
-    NonFiniteScore,
-    NothingToFeed,
-    SnapshotOfAnotherModel,
-    TokenOutOfRange,
-    TruncationOutOfRange,
-)
+from cai_reference.decoding.errors import SessionError
 from cai_reference.decoding.latent_states import LatentCache
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.errors import CaiReferenceError
-from cai_reference.models.decoder_configuration import AttentionSpec
+from cai_reference.errors import AutogradError, CaiReferenceError
+from cai_reference.models.decoder import AttentionSpec
 from cai_reference.models.stack import DecoderStack
 from support_decoder_models import small
-from support_raising import raises
+from support_refusals import raises
 from support_sessions import FED, fed, future, lone, refuses
 
 NAMES = ["attention", "local", "ssm", "latent", "hybrid", "grouped", "parallel-hybrid"]
@@ -43,17 +34,23 @@ def test_ids_outside_the_vocabulary(name: str) -> None:
     session = fed(name)
     vocabulary = session.model.configuration.vocabulary
     for ids, index in (([vocabulary], 0), ([1, 2, vocabulary + 4], 2), ([3, -1, vocabulary], 1)):
-        refuses(session, TokenOutOfRange(index, ids[index], vocabulary), partial(session.feed, ids))
+        refuses(
+            session,
+            SessionError("token-out-of-range", index=index, token=ids[index], vocabulary=vocabulary),
+            partial(session.feed, ids),
+        )
 
 
 @each_name
 def test_more_tokens_than_the_capacity(name: str) -> None:
     """Four do not fit where three do; nothing of the four is fed."""
     session = fed(name)
-    refuses(session, CapacityExceeded(FED, 4, 12), lambda: session.feed([1, 2, 3, 4]))
+    refuses(
+        session, SessionError("capacity-exceeded", length=FED, count=4, capacity=12), lambda: session.feed([1, 2, 3, 4])
+    )
     session.feed([1, 2, 3])
     for ids in ([1], [1, 2]):
-        with raises(CapacityExceeded(12, len(ids), 12)):
+        with raises(SessionError("capacity-exceeded", length=12, count=len(ids), capacity=12)):
             session.feed(ids)
 
 
@@ -63,7 +60,7 @@ def test_the_capacity_is_the_context_unless_given() -> None:
         model = small(name)
         session = Session(model, STRICT)
         session.feed([2] * 24)
-        with raises(CapacityExceeded(24, 1, 24)):
+        with raises(SessionError("capacity-exceeded", length=24, count=1, capacity=24)):
             session.feed([2])
         assert 30 == Session(model, STRICT, SessionOptions(capacity=30)).capacity
 
@@ -71,14 +68,14 @@ def test_the_capacity_is_the_context_unless_given() -> None:
 def test_nothing_to_feed() -> None:
     """No tokens are no call."""
     session = fed("hybrid")
-    refuses(session, NothingToFeed(), lambda: session.feed([]))
+    refuses(session, SessionError("nothing-to-feed"), lambda: session.feed([]))
 
 
 @pytest.mark.parametrize("options", [(-1, 5, 0), (0, 0, 0), (0, -3, 0), (0, 5, -1)])
 def test_a_session_that_cannot_be_opened(options: tuple[int, int, int]) -> None:
     """Start and slack are not negative, capacity is at least 1."""
     start, capacity, slack = options
-    with raises(InvalidCapacity(start, capacity, slack)):
+    with raises(SessionError("invalid-capacity", start=start, capacity=capacity, slack=slack)):
         Session(small("ssm"), STRICT, SessionOptions(start, capacity, slack))
 
 
@@ -87,7 +84,11 @@ def test_cutting_beyond_the_length(name: str) -> None:
     """Neither longer than it is nor below zero; its own length is no cut."""
     session = fed(name)
     for length in (FED + 1, 100, -1):
-        refuses(session, TruncationOutOfRange(length, FED), partial(session.truncate, length))
+        refuses(
+            session,
+            SessionError("truncation-out-of-range", requested=length, length=FED),
+            partial(session.truncate, length),
+        )
     before = future(session)
     session.truncate(FED)
     assert before == future(session)
@@ -113,7 +114,7 @@ def test_snapshots_of_something_else() -> None:
     for what, stranger in strangers:
         stranger.feed([4])
         snapshot = stranger.snapshot()
-        refuses(session, SnapshotOfAnotherModel(what), partial(session.restore, snapshot))
+        refuses(session, SessionError("snapshot-of-another-model", what=what), partial(session.restore, snapshot))
 
 
 # Errors in the middle of a feed.
@@ -156,7 +157,7 @@ def test_an_error_inside_a_feed_changes_nothing(name: str, poisoned: str, latent
     for ids in ([1], [1, 2, 3]):
         with pytest.raises(CaiReferenceError) as caught:
             session.feed(ids)
-        assert type(caught.value).__name__.startswith("NonFinite")
+        assert caught.value.code.startswith("non-finite")
         assert FED == session.length
     weight.assign(healthy)
     assert before == future(session)
@@ -173,7 +174,7 @@ def test_a_poisoned_embedding_fails_only_where_it_is_read() -> None:
     small_alpha = alpha.value
     table.assign(poisoned)
     alpha.assign(np.array([4.0]))
-    with raises(NonFiniteForward("multiply", 16, float("inf"))):
+    with raises(AutogradError("non-finite-forward", operation="multiply", index=16, value=float("inf"))):
         session.feed([3, 5, 6])
     table.assign(healthy)
     alpha.assign(small_alpha)
@@ -190,6 +191,6 @@ def test_a_score_beyond_every_number_is_refused() -> None:
     values = np.zeros(bias.shape)
     values[4], values[12] = 1e200, -1e200
     bias.assign(values)
-    with raises(NonFiniteScore(1, 0, float("-inf"))):
+    with raises(SessionError("non-finite-score", head=1, key=0, value=float("-inf"))):
         session.feed([1])
     assert 0 == session.length

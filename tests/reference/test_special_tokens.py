@@ -7,15 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cai_reference.errors import CaiReferenceError
-from cai_reference.text import BOS, EOS, BpeTokenizer
-from cai_reference.text.special_tokens import (
-    CONTROL_NAMES,
-    EmptySpecialName,
-    SpecialIdIsContent,
-    UnknownSpecialName,
-    encode_with_special,
-)
-from support_raising import raises
+from cai_reference.text.errors import BpeTokenizerError
+from cai_reference.text.tokenizer import BOS, CONTROL_NAMES, EOS, BpeTokenizer, encode_with_special
+from support_refusals import raises
 
 BYTES = BpeTokenizer(())
 MERGING = BpeTokenizer([(ord("a"), ord("b")), (ord(">"), ord("a"))])
@@ -99,11 +93,15 @@ class TestAllowed:
     @pytest.mark.parametrize(
         ("error", "allowed", "names"),
         [
-            (UnknownSpecialName("<pad>", ("<bos>", "<eos>")), ["<eos>", "<pad>"], CONTROL_NAMES),
-            (UnknownSpecialName("<", ("<bos>", "<eos>")), "<eos>", CONTROL_NAMES),
-            (EmptySpecialName(0), [""], {"": 0}),
-            (SpecialIdIsContent("<a>", 2), ["<a>"], {"<a>": 2}),
-            (SpecialIdIsContent("<a>", 257), ["<a>"], {"<a>": 257}),
+            (
+                BpeTokenizerError("unknown-special-name", name="<pad>", known=("<bos>", "<eos>")),
+                ["<eos>", "<pad>"],
+                CONTROL_NAMES,
+            ),
+            (BpeTokenizerError("unknown-special-name", name="<", known=("<bos>", "<eos>")), "<eos>", CONTROL_NAMES),
+            (BpeTokenizerError("empty-special-name", token_id=0), [""], {"": 0}),
+            (BpeTokenizerError("special-id-is-content", name="<a>", token_id=2), ["<a>"], {"<a>": 2}),
+            (BpeTokenizerError("special-id-is-content", name="<a>", token_id=257), ["<a>"], {"<a>": 257}),
         ],
         ids=["unknown", "a-text-for-a-list", "empty", "first-content", "last-content"],
     )

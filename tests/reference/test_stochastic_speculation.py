@@ -8,22 +8,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT, Array
-from cai_reference.decoding.drafts import LaterHeads, ScriptedDraft, TokenShiftSession
-from cai_reference.decoding.errors import EmptyPrompt, PromptTooLong
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.decoding.errors import DecodingError, SamplingError
 from cai_reference.decoding.generation import DecoderStop, DraftPass, Limits, ReencodingPath, StreamingPath, generate
-from cai_reference.decoding.sampling import SamplingSettings, Units, sample_generation
-from cai_reference.decoding.sampling.errors import ImpossibleProposal, ProposalWidth
+from cai_reference.decoding.sampled_generation import sample_generation
+from cai_reference.decoding.sampling import SamplingSettings, UnitInterval
 from cai_reference.decoding.session import Session, SessionOptions
-from cai_reference.decoding.stochastic_drafts import (
-    CertainDraft,
-    Proposal,
-    SampledDraft,
-    StochasticDraft,
-    TokenShiftPath,
-)
 from cai_reference.decoding.stochastic_speculation import (
     Commit,
+    Proposal,
+    SampledDraft,
     Source,
     acceptance,
     residual,
@@ -32,8 +27,8 @@ from cai_reference.decoding.stochastic_speculation import (
 )
 from cai_reference.models.decoder import Decoder
 from cai_reference.splitmix import SplitMix64
-from support_decoder_models import small, small_draft
-from support_raising import raises
+from support_decoder_models import small
+from support_refusals import raises
 from support_sampling import EXACT, Given, TablePath
 
 P = np.array([0.5, 0.25, 0.125, 0.125])
@@ -97,7 +92,7 @@ class TestRule:
         """All that q lacks is surplus."""
         law = np.array([0.0, 0.5, 0.5, 0.0])
         assert [0.8, 0.0, 0.0, 0.2] == residual(P, law).tolist()
-        with raises(ImpossibleProposal(0, 4)):
+        with raises(SamplingError("impossible-proposal", token=0, vocabulary=4)):
             acceptance(P, Proposal(0, law))
 
     def test_laws_that_differ_by_rounding_leave_the_target(self) -> None:
@@ -112,9 +107,9 @@ class TestRule:
     def test_a_guess_beyond_the_vocabulary_is_refused(self, token: int) -> None:
         """Before anything is drawn."""
         generator = Given()
-        with raises(ImpossibleProposal(token, 4)):
+        with raises(SamplingError("impossible-proposal", token=token, vocabulary=4)):
             verify(P, Proposal(token, Q), generator)
-        with raises(ProposalWidth(5, 4)):
+        with raises(SamplingError("proposal-width", draft=5, target=4)):
             verify(P, Proposal(0, np.ones(5) / 5), generator)
         assert generator.state == 0
 
@@ -204,7 +199,10 @@ class TestBlocks:
 
     def test_a_prompt_is_looked_at_first(self) -> None:
         """Before any call and any draw."""
-        for error, prompt in ((EmptyPrompt(), []), (PromptTooLong(9, 9), [0] * 9)):
+        for error, prompt in (
+            (DecodingError("empty-prompt"), []),
+            (DecodingError("prompt-too-long", length=9, context=9), [0] * 9),
+        ):
             generator = SplitMix64(9)
             with raises(error):
                 speculated(generator, Limits(None, 2, 9), 2, prompt)
@@ -225,34 +223,6 @@ class TestBlocks:
         assert [(choice.unit,) for choice in plain.choices] == [commit.units for commit in alone.commits]
 
 
-class Listening:
-    """A draft that guesses token 0 and remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.forwards = 0
-        self.told: list[list[float]] = []
-
-    def propose(self, ids: Sequence[int], count: int) -> list[int]:
-        """Guess token 0 always."""
-        return [0] * count
-
-    def committed(self, heads: Sequence[Array]) -> None:
-        """Remember the logits of the first head."""
-        self.told.append(heads[0].tolist())
-
-
-def test_a_draft_is_told_the_row_of_the_last_committed_token() -> None:
-    """After each pass, whole, cut or rejected at once."""
-    rows = tuple(tuple(float(-(column + 1) % 4 - token) for column in range(4)) for token in range(4))
-    listener = Listening()
-    generation = sample_speculatively(
-        TablePath(rows), CertainDraft(listener, 4), [0], Limits(None, 30, 99), PLAIN, 2, SplitMix64(3), EXACT
-    )
-    committed = np.cumsum([each.committed for each in generation.passes])
-    assert [generation.rows[last - 1].tolist() for last in committed] == listener.told
-    assert {1, 2, 3} == {each.committed for each in generation.passes}
-
-
 class Lying:
     """A draft whose law is of another width, or excludes its guess."""
 
@@ -260,7 +230,7 @@ class Lying:
         self.forwards = 0
         self.proposal = proposal
 
-    def propose(self, ids: Sequence[int], count: int, generator: Units) -> list[Proposal]:
+    def propose(self, ids: Sequence[int], count: int, generator: UnitInterval) -> list[Proposal]:
         """Return the same proposal always."""
         return [self.proposal] * count
 
@@ -271,8 +241,8 @@ class Lying:
 def test_a_draft_that_contradicts_itself_is_refused() -> None:
     """In generation as in a single test."""
     for error, proposal in (
-        (ProposalWidth(5, 4), Proposal(0, np.ones(5) / 5)),
-        (ImpossibleProposal(0, 4), Proposal(0, np.array([0.0, 1.0, 0.0, 0.0]))),
+        (SamplingError("proposal-width", draft=5, target=4), Proposal(0, np.ones(5) / 5)),
+        (SamplingError("impossible-proposal", token=0, vocabulary=4), Proposal(0, np.array([0.0, 1.0, 0.0, 0.0]))),
     ):
         with raises(error):
             sample_speculatively(
@@ -327,35 +297,36 @@ class TestModels:
         assert 4 == len(generation.passes) == generation.forwards
         assert Source.RESIDUAL not in {commit.source for commit in generation.commits}
 
-    @pytest.mark.parametrize("kind", ["sampled", "scripted", "later-heads", "token-shift"])
-    def test_temperature_zero_gives_the_greedy_tokens(self, kind: str) -> None:
-        """Whatever the draft: only the largest logit is ever accepted or left over."""
-        name, limits = ("futures" if kind == "later-heads" else "attention"), Limits(None, 9, 24)
-        greedy = generate(ReencodingPath(model_of(name), STRICT), self.PROMPT, limits)
-        vocabulary = model_of(name).configuration.vocabulary
-        drafts: dict[str, StochasticDraft] = {
-            "sampled": self.sampled_draft(name, cached=True),
-            "scripted": CertainDraft(ScriptedDraft(greedy.ids, len(self.PROMPT), 3, vocabulary), vocabulary),
-            "later-heads": CertainDraft(LaterHeads(), vocabulary),
-            "token-shift": SampledDraft(
-                TokenShiftPath(TokenShiftSession(small_draft(), STRICT)), SamplingSettings(1.2), STRICT
-            ),
-        }
-        session = Session(model_of(name), STRICT, SessionOptions(slack=4))
-        cold = sample_speculatively(
-            StreamingPath(session), drafts[kind], self.PROMPT, limits, SamplingSettings(0.0), 3, SplitMix64(1), STRICT
-        )
+    def test_temperature_zero_gives_the_greedy_tokens(self) -> None:
+        """Only the largest logit is ever accepted or left over."""
+        limits = Limits(None, 9, 24)
+        greedy = generate(ReencodingPath(model_of("attention"), STRICT), self.PROMPT, limits)
+        path = StreamingPath(Session(model_of("attention"), STRICT, SessionOptions(slack=4)))
+        draft = self.sampled_draft("attention", cached=True)
+        cold = sample_speculatively(path, draft, self.PROMPT, limits, SamplingSettings(0.0), 3, SplitMix64(1), STRICT)
         assert (greedy.ids, greedy.stop) == (cold.ids, cold.stop)
-        assert any(each.proposed for each in cold.passes)
-        assert (kind in ("sampled", "token-shift")) == (cold.draft_forwards > 0)
+        assert any(each.proposed for each in cold.passes) and cold.draft_forwards > 0
 
-    def test_the_token_shift_path_gives_the_rows_of_its_session(self) -> None:
-        """The last ones of a sequence, each from its two newest tokens."""
-        session = TokenShiftSession(small_draft(), STRICT)
-        path = TokenShiftPath(session)
-        path.prefill([4, 2])
-        rows = path.after([4, 2, 0, 6], 3)[0]
-        path.keep(2)
-        expected = [session.logits(ids) for ids in ([4, 2], [2, 0], [0, 6])]
-        assert [row.tobytes() for row in expected] == [row.tobytes() for row in rows]
-        assert path.forwards == 3
+
+class Listening(SampledDraft):
+    """A draft that remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(TablePath(DRAFT), PLAIN, EXACT)
+        self.told: list[list[float]] = []
+
+    def committed(self, heads: Sequence[Array]) -> None:
+        """Remember the logits of the first head."""
+        self.told.append(heads[0].tolist())
+
+
+def test_a_draft_is_told_the_row_of_the_last_committed_token() -> None:
+    """After each pass, whole, cut or rejected at once."""
+    rows = tuple(tuple(float(-(column + 1) % 4 - token) for column in range(4)) for token in range(4))
+    listener = Listening()
+    generation = sample_speculatively(
+        TablePath(rows), listener, [0], Limits(None, 30, 99), PLAIN, 2, SplitMix64(3), EXACT
+    )
+    committed = np.cumsum([each.committed for each in generation.passes])
+    assert [generation.rows[last - 1].tolist() for last in committed] == listener.told
+    assert {1, 2, 3} == {each.committed for each in generation.passes}

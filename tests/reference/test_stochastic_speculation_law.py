@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.decoding import stochastic_speculation
 from cai_reference.decoding.generation import Limits
-from cai_reference.decoding.sampling import Distribution, SamplingSettings, Units, choose, draw
-from cai_reference.decoding.stochastic_drafts import Proposal, SampledDraft
+from cai_reference.decoding.sampling import Distribution, SamplingSettings, UnitInterval, choose, draw
 from cai_reference.decoding.stochastic_speculation import (
     Commit,
+    Proposal,
+    SampledDraft,
     Source,
     acceptance,
     residual,
@@ -41,7 +43,7 @@ DRAFT = ((-3.0, -3.0, -1.0, -2.0), (-2.0,) * 4, (-1.0, NEVER, -1.0, NEVER), (NEV
 CLEARLY = Fraction(1, 50)
 """What separates a biased rule from the right one, whose distance is 0."""
 
-Rule = Callable[[Array, Proposal, Units], Commit]
+Rule = Callable[[Array, Proposal, UnitInterval], Commit]
 
 
 def sampled_law(length: int, block: int, eos: int | None = None, start: int = 0) -> Law[tuple[int, ...]]:
@@ -123,21 +125,21 @@ def replaced(weights: Array, unit: float) -> Commit:
     return Commit(choose(weights / sum(weights.tolist()), unit).token, Source.RESIDUAL, (unit,))
 
 
-def softmax_of_the_residual(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def softmax_of_the_residual(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Take max(p − q, 0) for logits."""
     if generator.unit() < acceptance(target, proposal):
         return Commit(proposal.token, Source.ACCEPTED, ())
     return replaced(STRICT.exp(np.maximum(target - proposal.law, 0.0)), generator.unit())
 
 
-def target_instead_of_the_residual(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def target_instead_of_the_residual(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Draw the replacement from p."""
     if generator.unit() < acceptance(target, proposal):
         return Commit(proposal.token, Source.ACCEPTED, ())
     return replaced(target, generator.unit())
 
 
-def residual_without_clipping(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def residual_without_clipping(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Draw the replacement from |p − q|, so that what the draft has over the target counts as well."""
     if generator.unit() < acceptance(target, proposal):
         return Commit(proposal.token, Source.ACCEPTED, ())
@@ -145,7 +147,7 @@ def residual_without_clipping(target: Array, proposal: Proposal, generator: Unit
     return replaced(surplus if surplus.any() else target, generator.unit())
 
 
-def one_number_for_both(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def one_number_for_both(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Use the number of the test for the residual, too: it is above the threshold, so the last ids come too often."""
     unit = generator.unit()
     if unit < acceptance(target, proposal):
@@ -153,7 +155,7 @@ def one_number_for_both(target: Array, proposal: Proposal, generator: Units) -> 
     return replaced(residual(target, proposal.law), unit)
 
 
-def quotient_upside_down(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def quotient_upside_down(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Accept with min(1, q/p)."""
     wanted, law = float(target[proposal.token]), float(proposal.law[proposal.token])
     if generator.unit() < (1.0 if wanted <= law else law / wanted):
@@ -161,20 +163,20 @@ def quotient_upside_down(target: Array, proposal: Proposal, generator: Units) ->
     return replaced(residual(target, proposal.law), generator.unit())
 
 
-def law_that_was_not_drawn_from(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def law_that_was_not_drawn_from(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Weigh guesses by the draft's law at another temperature: its probabilities squared."""
     squares = proposal.law * proposal.law
     return verify(target, Proposal(proposal.token, squares / sum(squares.tolist())), generator)
 
 
-def equality_with_the_largest(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def equality_with_the_largest(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Accept what greedy decoding would choose, as if there were no chance."""
     if proposal.token == int(np.argmax(target)):
         return Commit(proposal.token, Source.ACCEPTED, ())
     return replaced(target, generator.unit())
 
 
-def bonus_from_the_wrong_place(target: Distribution, generator: Units) -> Commit:
+def bonus_from_the_wrong_place(target: Distribution, generator: UnitInterval) -> Commit:
     """Draw the bonus from a law that is not the target's behind the block: here even."""
     return Commit(choose(np.full(4, 0.25), generator.unit()).token, Source.BONUS, ())
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cai_reference.splitmix import SplitMix64, shuffle
-from cai_reference.text.errors import ZeroBatchSize
 from cai_reference.text.story_batches import StoryBatch, shuffled_story_batches, story_batches
-from support_raising import raises
 
 LONG, SHORT, MIDDLE = (0, 11, 12, 13, 14, 15, 1), (0, 21, 1), (0, 31, 32, 33, 1)
 STORY = st.lists(st.integers(2, 90), max_size=9).map(lambda inner: (0, *inner, 1))
@@ -102,15 +99,6 @@ def test_no_stories_and_no_batches() -> None:
     generator = SplitMix64(1)
     assert () == shuffled_story_batches([SHORT], 2, 48, generator, 0)
     assert 1 == generator.state
-
-
-@pytest.mark.parametrize("size", [0, -1])
-def test_a_batch_holds_a_story(size: int) -> None:
-    """Both ways of cutting refuse."""
-    with raises(ZeroBatchSize()):
-        story_batches([SHORT], size, 48)
-    with raises(ZeroBatchSize()):
-        shuffled_story_batches([SHORT], size, 48, SplitMix64(1), 1)
 
 
 def test_a_batch_is_data() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cai_reference.text import Merge, parse_corpus, parse_manifest, partition, train
-from cai_reference.text.bpe import MAXIMUM_MERGES, replace
-from cai_reference.text.errors import NegativeMerges, TooManyMerges
+from cai_reference.text.bpe import MAXIMUM_MERGES, Merge, replace, train
+from cai_reference.text.corpus import parse_corpus, parse_manifest, partition
+from cai_reference.text.errors import TextError
 from support_course import CORPUS, MERGE_COUNTS, MERGES, SPLITS, needs_corpus
 from support_ngram_oracle import fit_merges
-from support_raising import raises
+from support_refusals import raises
 
 A, B, C = b"abc"
 small_documents = st.lists(st.text("ab ", max_size=12).map(str.encode), max_size=4)
@@ -75,9 +75,9 @@ def test_more_merges_than_ids_are_refused_before_any_work() -> None:
     """2^32 - 256 merges are the most; less than none is refused as well."""
     assert 4294967040 == MAXIMUM_MERGES
     assert [(A, B)] == [merge.pair for merge in train([b"ab"], MAXIMUM_MERGES)]
-    with raises(TooManyMerges(MAXIMUM_MERGES + 1, MAXIMUM_MERGES)):
+    with raises(TextError("too-many-merges", requested=MAXIMUM_MERGES + 1, limit=MAXIMUM_MERGES)):
         train([b"ab"], MAXIMUM_MERGES + 1)
-    with raises(NegativeMerges(-1)):
+    with raises(TextError("negative-merges", requested=-1)):
         train([b"ab"], -1)
 
 

@@ -7,21 +7,11 @@ from dataclasses import replace
 import pytest
 
 from cai_reference.errors import CaiReferenceError
-from cai_reference.text import Manifest, parse_corpus, parse_manifest, partition
-from cai_reference.text.errors import (
-    ChecksumMismatch,
-    DocumentAssignedTwice,
-    EmptyPartition,
-    PartitionOrder,
-    SplitGroup,
-    UncoveredDocument,
-    UnknownDocument,
-    UnsupportedSchemaVersion,
-    UnsupportedStrategy,
-)
+from cai_reference.text.corpus import Manifest, parse_corpus, parse_manifest, partition
+from cai_reference.text.errors import CorpusError
 from support_corpora import corpus_of, manifest_for
 from support_course import CORPUS, SPLITS, needs_corpus
-from support_raising import raises
+from support_refusals import raises
 
 CORPUS_OF_FIVE = corpus_of(("a", "g"), ("b", "g"), ("c", "h"), ("d", "i"), ("e", "i"))
 CHECKSUM = CORPUS_OF_FIVE.checksum
@@ -50,28 +40,46 @@ def test_the_lists_may_take_documents_from_anywhere() -> None:
 BROKEN: dict[str, tuple[Manifest, CaiReferenceError]] = {
     "schema version": (
         Manifest(2, "other", "other", (), (), ()),
-        UnsupportedSchemaVersion(2),
+        CorpusError("unsupported-schema-version", version=2),
     ),
-    "strategy": (Manifest(1, "other", "other", (), (), ()), UnsupportedStrategy("other")),
+    "strategy": (Manifest(1, "other", "other", (), (), ()), CorpusError("unsupported-strategy", strategy="other")),
     "checksum": (
         replace(split("", "", ""), corpus_checksum="other"),
-        ChecksumMismatch("other", CORPUS_OF_FIVE.checksum),
+        CorpusError("checksum-mismatch", manifest="other", corpus=CORPUS_OF_FIVE.checksum),
     ),
-    "empty train": (split("", "ba", "zz"), EmptyPartition("train")),
-    "order in train before empty validation": (split("ba", "", ""), PartitionOrder("train")),
-    "empty validation before order in test": (split("az", "", "ba"), EmptyPartition("validation")),
-    "order in validation": (split("z", "ba", ""), PartitionOrder("validation")),
-    "empty test": (split("z", "a", ""), EmptyPartition("test")),
-    "order in test before unknown ids": (split("z", "a", "cb"), PartitionOrder("test")),
-    "repeated inside a list is out of order": (split("aa", "b", "c"), PartitionOrder("train")),
-    "unknown ids are skipped by the order": (split("azbzc", "d", "e"), UnknownDocument("train", "z")),
-    "order across unknown ids": (split("bza", "d", "e"), PartitionOrder("train")),
-    "an earlier repetition before a later unknown id": (split("ab", "az", "c"), DocumentAssignedTwice("a")),
-    "an earlier unknown id before a later repetition": (split("ab", "za", "c"), UnknownDocument("validation", "z")),
-    "repetition across lists before uncovered": (split("ab", "b", "d"), DocumentAssignedTwice("b")),
-    "the first uncovered in file order": (split("a", "c", "e"), UncoveredDocument("b")),
-    "uncovered before split group": (split("a", "b", "ce"), UncoveredDocument("d")),
-    "split group": (split("ac", "b", "de"), SplitGroup("g", "a", "b")),
+    "empty train": (split("", "ba", "zz"), CorpusError("empty-partition", partition="train")),
+    "order in train before empty validation": (split("ba", "", ""), CorpusError("partition-order", partition="train")),
+    "empty validation before order in test": (
+        split("az", "", "ba"),
+        CorpusError("empty-partition", partition="validation"),
+    ),
+    "order in validation": (split("z", "ba", ""), CorpusError("partition-order", partition="validation")),
+    "empty test": (split("z", "a", ""), CorpusError("empty-partition", partition="test")),
+    "order in test before unknown ids": (split("z", "a", "cb"), CorpusError("partition-order", partition="test")),
+    "repeated inside a list is out of order": (
+        split("aa", "b", "c"),
+        CorpusError("partition-order", partition="train"),
+    ),
+    "unknown ids are skipped by the order": (
+        split("azbzc", "d", "e"),
+        CorpusError("unknown-document", partition="train", identifier="z"),
+    ),
+    "order across unknown ids": (split("bza", "d", "e"), CorpusError("partition-order", partition="train")),
+    "an earlier repetition before a later unknown id": (
+        split("ab", "az", "c"),
+        CorpusError("document-assigned-twice", identifier="a"),
+    ),
+    "an earlier unknown id before a later repetition": (
+        split("ab", "za", "c"),
+        CorpusError("unknown-document", partition="validation", identifier="z"),
+    ),
+    "repetition across lists before uncovered": (
+        split("ab", "b", "d"),
+        CorpusError("document-assigned-twice", identifier="b"),
+    ),
+    "the first uncovered in file order": (split("a", "c", "e"), CorpusError("uncovered-document", identifier="b")),
+    "uncovered before split group": (split("a", "b", "ce"), CorpusError("uncovered-document", identifier="d")),
+    "split group": (split("ac", "b", "de"), CorpusError("split-group", group="g", identifier="a", other="b")),
 }
 
 
@@ -85,14 +93,14 @@ def test_the_first_failure_wins(manifest: Manifest, expected: CaiReferenceError)
 def test_the_checksum_label_is_case_sensitive() -> None:
     """Checksums are compared as strings."""
     shouted = CORPUS_OF_FIVE.checksum.upper()
-    with raises(ChecksumMismatch(shouted, CHECKSUM)):
+    with raises(CorpusError("checksum-mismatch", manifest=shouted, corpus=CHECKSUM)):
         partition(replace(split("ab", "c", "de"), corpus_checksum=shouted), CORPUS_OF_FIVE)
 
 
 def test_the_first_document_of_a_split_group_is_named() -> None:
     """Of two nested split groups the outer one is reported, with the first document that is assigned elsewhere."""
     corpus = corpus_of(("a", "outer"), ("b", "inner"), ("c", "inner"), ("d", "outer"), ("e", "outer"))
-    with raises(SplitGroup("outer", "a", "d")):
+    with raises(CorpusError("split-group", group="outer", identifier="a", other="d")):
         partition(manifest_for(corpus, ["a", "b"], ["c", "d"], ["e"]), corpus)
 
 

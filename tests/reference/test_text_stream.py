@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cai_reference.decoding.text_stream import TextStream
 from cai_reference.errors import CaiReferenceError
-from cai_reference.text import BpeTokenizer
-from cai_reference.text.errors import ControlTokenInContent, InvalidUtf8, UnknownToken
-from support_raising import raises, values_of
+from cai_reference.text.errors import BpeTokenizerError
+from cai_reference.text.tokenizer import BpeTokenizer
+from support_refusals import raises, refuses, values_of
 
 BYTES = BpeTokenizer(())
 # Merges that end inside characters: the first two bytes of €, its last byte with a space, the halves of 😀.
@@ -73,7 +73,7 @@ class TestCharacters:
         """Positions count from the start again."""
         stream = TextStream(BYTES)
         assert ["A", ""] == streamed(stream, [67])
-        with raises(UnknownToken(0, 999)):
+        with raises(BpeTokenizerError("unknown-token", position=0, token_id=999)):
             stream.push(999)
         assert ["B", ""] == streamed(stream, [68])
 
@@ -99,13 +99,15 @@ class TestInvalidBytes:
         stream = TextStream(tokenizer)
         try:
             expected = tokenizer.decode_text(ids)
-        except InvalidUtf8 as error:
-            with pytest.raises(InvalidUtf8) as caught:
+        except BpeTokenizerError as error:
+            if error.code != "invalid-utf8":
+                raise
+            with refuses(BpeTokenizerError, "invalid-utf8") as caught:
                 for token in ids:
                     pieces.append(stream.push(token))  # noqa: PERF401 — what was pushed before the error counts
                 stream.finish()
             assert values_of(error) == values_of(caught.value)
-            assert data[: error.valid_up_to].decode().startswith("".join(pieces))
+            assert data.decode(errors="ignore").startswith("".join(pieces))
         else:
             assert expected == "".join(streamed(stream, ids))
 
@@ -114,7 +116,7 @@ class TestInvalidBytes:
         stream = TextStream(BYTES)
         for token in ids_of(b"A\xf0\x9f\x98"):
             stream.push(token)
-        with raises(InvalidUtf8(1, None)):
+        with raises(BpeTokenizerError("invalid-utf8", valid_up_to=1, error_length=None)):
             stream.finish()
         assert b"\xf0\x9f\x98" == stream.pending
         assert ["A", "", "", "", "\ufffd"] == streamed(TextStream(BYTES, replace=True), ids_of(b"A\xf0\x9f\x98"))
@@ -131,11 +133,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("error", "token", "replace"),
         [
-            (ControlTokenInContent(2, 0), 0, False),
-            (ControlTokenInContent(2, 1), 1, True),
-            (UnknownToken(2, 258), 258, False),
-            (UnknownToken(2, -1), -1, True),
-            (InvalidUtf8(1, 1), 0x41 + 2, False),
+            (BpeTokenizerError("control-token-in-content", position=2, token_id=0), 0, False),
+            (BpeTokenizerError("control-token-in-content", position=2, token_id=1), 1, True),
+            (BpeTokenizerError("unknown-token", position=2, token_id=258), 258, False),
+            (BpeTokenizerError("unknown-token", position=2, token_id=-1), -1, True),
+            (BpeTokenizerError("invalid-utf8", valid_up_to=1, error_length=1), 0x41 + 2, False),
         ],
         ids=["bos", "eos", "beyond", "negative", "interrupted"],
     )
@@ -147,7 +149,7 @@ class TestRefusals:
             stream.push(token)
         assert b"\xc3" == stream.pending
         assert "é" == stream.push(0xA9 + 2)
-        with raises(UnknownToken(3, 777)):
+        with raises(BpeTokenizerError("unknown-token", position=3, token_id=777)):
             stream.push(777)
         assert "" == stream.finish()
 

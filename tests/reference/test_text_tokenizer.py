@@ -10,22 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cai_reference.errors import CaiReferenceError
-from cai_reference.text import BOS, EOS, BpeTokenizer, parse_corpus, parse_manifest, partition, train
-from cai_reference.text.errors import (
-    ControlTokenInContent,
-    DocumentTooShort,
-    DuplicateMergePair,
-    ExpectedBos,
-    ExpectedEos,
-    InteriorControlToken,
-    InvalidUtf8,
-    LayoutOverflow,
-    UnknownMergeOperand,
-    UnknownToken,
-)
+from cai_reference.text.bpe import train
+from cai_reference.text.corpus import parse_corpus, parse_manifest, partition
+from cai_reference.text.errors import BpeTokenizerError
+from cai_reference.text.tokenizer import BOS, EOS, BpeTokenizer
 from support_course import CORPUS, MERGES, SPLITS, TRAIN_LENGTHS, VALIDATION_LENGTHS, needs_corpus
 from support_ngram_oracle import encode as oracle_encode
-from support_raising import raises
+from support_refusals import raises, refuses
 
 COURSE = BpeTokenizer(MERGES)
 documents = st.lists(st.binary(max_size=16) | st.text("ab ", max_size=16).map(str.encode), max_size=4)
@@ -83,11 +74,14 @@ def test_a_document_is_framed() -> None:
 
 
 CONTENT: dict[str, tuple[list[int], CaiReferenceError]] = {
-    "BOS": ([67, BOS], ControlTokenInContent(1, 0)),
-    "EOS": ([EOS, 67], ControlTokenInContent(0, 1)),
-    "controls before unknown ids": ([999, 67, EOS], ControlTokenInContent(2, 1)),
-    "unknown": ([67, 266, 999], UnknownToken(1, 266)),
-    "negative": ([-1], UnknownToken(0, -1)),
+    "BOS": ([67, BOS], BpeTokenizerError("control-token-in-content", position=1, token_id=0)),
+    "EOS": ([EOS, 67], BpeTokenizerError("control-token-in-content", position=0, token_id=1)),
+    "controls before unknown ids": (
+        [999, 67, EOS],
+        BpeTokenizerError("control-token-in-content", position=2, token_id=1),
+    ),
+    "unknown": ([67, 266, 999], BpeTokenizerError("unknown-token", position=1, token_id=266)),
+    "negative": ([-1], BpeTokenizerError("unknown-token", position=0, token_id=-1)),
 }
 
 
@@ -99,15 +93,18 @@ def test_content_errors_come_in_order(ids: list[int], expected: CaiReferenceErro
 
 
 DOCUMENT: dict[str, tuple[list[int], CaiReferenceError]] = {
-    "empty": ([], DocumentTooShort(0)),
-    "one": ([EOS], DocumentTooShort(1)),
-    "no BOS, no EOS": ([67, 118], ExpectedBos(67)),
-    "no EOS, unknown inside": ([BOS, 999, 118], ExpectedEos(118)),
-    "unknown before interior control": ([BOS, 999, EOS, EOS], InteriorControlToken(2, 1)),
-    "BOS inside": ([BOS, BOS, EOS], InteriorControlToken(1, 0)),
-    "unknown": ([BOS, 67, 266, EOS], UnknownToken(2, 266)),
-    "swapped": ([EOS, BOS], ExpectedBos(1)),
-    "twice BOS": ([BOS, BOS], ExpectedEos(0)),
+    "empty": ([], BpeTokenizerError("document-too-short", length=0)),
+    "one": ([EOS], BpeTokenizerError("document-too-short", length=1)),
+    "no BOS, no EOS": ([67, 118], BpeTokenizerError("expected-bos", found=67)),
+    "no EOS, unknown inside": ([BOS, 999, 118], BpeTokenizerError("expected-eos", found=118)),
+    "unknown before interior control": (
+        [BOS, 999, EOS, EOS],
+        BpeTokenizerError("interior-control-token", position=2, token_id=1),
+    ),
+    "BOS inside": ([BOS, BOS, EOS], BpeTokenizerError("interior-control-token", position=1, token_id=0)),
+    "unknown": ([BOS, 67, 266, EOS], BpeTokenizerError("unknown-token", position=2, token_id=266)),
+    "swapped": ([EOS, BOS], BpeTokenizerError("expected-bos", found=1)),
+    "twice BOS": ([BOS, BOS], BpeTokenizerError("expected-eos", found=0)),
 }
 
 
@@ -133,23 +130,29 @@ def test_document_errors_come_in_order(ids: list[int], expected: CaiReferenceErr
 )
 def test_text_needs_utf8(data: bytes, valid_up_to: int, error_length: int | None) -> None:
     """Ids may split a character: the error says how far the text is good, and how many bytes are not, if it goes on."""
-    with raises(InvalidUtf8(valid_up_to, error_length)):
+    with raises(BpeTokenizerError("invalid-utf8", valid_up_to=valid_up_to, error_length=error_length)):
         COURSE.decode_text(COURSE.encode(data))
 
 
 def test_text_is_decoded() -> None:
     """And errors of the ids come before those of the bytes."""
     assert "река" == COURSE.decode_text([264, 261, 210, 188, 259])
-    with pytest.raises(UnknownToken):
+    with refuses(BpeTokenizerError, "unknown-token"):
         COURSE.decode_text([257, 999])
 
 
 RULES: dict[str, tuple[list[tuple[int, int]], CaiReferenceError]] = {
-    "right operand is itself": ([(97, 256)], UnknownMergeOperand(0, 256)),
-    "left operand comes later": ([(97, 98), (258, 97)], UnknownMergeOperand(1, 258)),
-    "negative operand": ([(-1, 97)], UnknownMergeOperand(0, -1)),
-    "left before right": ([(300, 400)], UnknownMergeOperand(0, 300)),
-    "repeated pair": ([(97, 98), (98, 97), (97, 98)], DuplicateMergePair(2, 97, 98)),
+    "right operand is itself": ([(97, 256)], BpeTokenizerError("unknown-merge-operand", rank=0, token_id=256)),
+    "left operand comes later": (
+        [(97, 98), (258, 97)],
+        BpeTokenizerError("unknown-merge-operand", rank=1, token_id=258),
+    ),
+    "negative operand": ([(-1, 97)], BpeTokenizerError("unknown-merge-operand", rank=0, token_id=-1)),
+    "left before right": ([(300, 400)], BpeTokenizerError("unknown-merge-operand", rank=0, token_id=300)),
+    "repeated pair": (
+        [(97, 98), (98, 97), (97, 98)],
+        BpeTokenizerError("duplicate-merge-pair", rank=2, left=97, right=98),
+    ),
 }
 
 
@@ -179,7 +182,7 @@ class Endless(Sequence[tuple[int, int]]):
 
 def test_the_layout_is_checked_before_the_rules() -> None:
     """The top id is 2^32 - 1 at most; one rule more is refused without reading a rule."""
-    with raises(LayoutOverflow(2**32 - 257)):
+    with raises(BpeTokenizerError("layout-overflow", merge_count=2**32 - 257)):
         BpeTokenizer(Endless(2**32 - 257))
 
 

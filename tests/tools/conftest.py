@@ -11,14 +11,7 @@ from support_traces import StoredBackend, conforming, edges_bytes, golden_bytes,
 
 
 @pytest.fixture(autouse=True)
-def without_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests decide what the program sees of the environment."""
-    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "CAI_CONFORM_GOLDEN"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def stored(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+def stored(without_ci: None, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """The module, each attribute a function that makes a backend."""
     module = types.ModuleType("stored")
     nan = "7ff8000000000000"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cai_conformance.goldens import locate
+from cai_conformance.fixtures.goldens.store import locate
 from support_cli import Result, invoke
 from support_corpora import document
 from support_inputs import FOX, Files, input_of, write_input
@@ -51,7 +51,7 @@ def documents(*extra: dict[str, str]) -> bytes:
 ONE = document()
 
 INPUTS = {
-    "not UTF-8": (with_corpus(b'[{"id": "\xff"}]'), "Corpus: invalid corpus JSON: the file is not UTF-8 at byte 9"),
+    "not UTF-8": (with_corpus(b'[{"id": "\xff"}]'), "Corpus: invalid corpus JSON: it is not UTF-8 at byte 9"),
     "not JSON": (with_corpus(b"corpus"), "Corpus: invalid corpus JSON: "),
     "empty file": (with_corpus(b""), "Corpus: invalid corpus JSON: "),
     "not an array": (with_corpus(b"{}"), "Corpus: invalid corpus JSON: "),
@@ -66,7 +66,7 @@ INPUTS = {
     "white space": (with_changes((FOX, "\u2003\n", "c")), "Corpus: document 2: text is empty"),
     "duplicate text": (with_changes((FOX, "b", "b")), "Corpus: two documents hold "),
     "one document": (with_corpus(documents()), "Corpus: the manifest names corpus checksum fnv1a64:"),
-    "manifest not UTF-8": (with_splits(b"\xff"), "Corpus: invalid split manifest JSON: the file is not UTF-8"),
+    "manifest not UTF-8": (with_splits(b"\xff"), "Corpus: invalid split manifest JSON: it is not UTF-8"),
     "manifest not JSON": (with_splits(b"{"), "Corpus: invalid split manifest JSON: "),
     "manifest with an unknown key": (with_changes(note="x"), "Corpus: invalid split manifest JSON: unknown key 'note'"),
     "wrong checksum": (

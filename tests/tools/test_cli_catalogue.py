@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
 
+from cai_conform.failures import Commands
 from cai_conform.main import app
-from cai_conformance import fingerprint
+from cai_conformance.run import fingerprint
 from cai_conformance.suites import SUITES, all_check_ids
 from cai_conformance.verdicts import Level, Outcome
-from cai_reference import __version__, arithmetic
-from cai_reference.arithmetic import CLibrarySelfTest, SelfTestResult
+from cai_reference import __version__
+from cai_reference.arithmetic import selftest
+from cai_reference.arithmetic.selftest import CLibrarySelfTest, SelfTestResult
 from support_cli import invoke
 from support_traces import SUITE
 
@@ -157,8 +160,8 @@ class TestSelftest:
     def test_a_fault_is_exit_code_1_with_its_cases(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each failure on a line of its own."""
         faulty = (SelfTestResult("exp", 2, ("exp(0) is 2, expected 1",)),)
-        monkeypatch.setattr(arithmetic, "run_selftest", lambda: faulty)
-        monkeypatch.setattr(arithmetic, "c_library_selftest", lambda: CLibrarySelfTest("musl", faulty))
+        monkeypatch.setattr(selftest, "run_selftest", lambda: faulty)
+        monkeypatch.setattr(selftest, "c_library_selftest", lambda: CLibrarySelfTest("musl", faulty))
         result = invoke("arithmetic", "selftest")
         assert 1 == result.code
         assert result.out.startswith("strict/1 exp: FAIL (2 cases)\n  exp(0) is 2, expected 1\n")
@@ -202,7 +205,9 @@ def test_help_names_every_command_and_the_exit_codes() -> None:
     """What a newcomer sees first; without arguments too."""
     result = invoke("--help")
     assert "0 conforms, 1 does not, 2 usage or harness trouble" in result.out
-    names = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, Commands)
+    names = commands.list_commands(typer.Context(commands))
     assert {command[0] for command in COMMANDS} == set(names)
     assert all(f" {name} " in result.out for name in names)
     assert (2, True) == (invoke().code, result.out.strip() in invoke().out)

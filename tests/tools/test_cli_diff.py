@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cai_conformance.views import body_of
+from cai_conformance.run.record import body_of
 from support_cli import Result, invoke
 from support_traces import edges_bytes, field_of, golden_bytes, with_field, without_bits
 

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from cai_conform.commands import doctor as module
-from cai_conformance import fingerprint
-from cai_conformance.fingerprint import Fingerprint
+from cai_conformance.run import fingerprint
+from cai_conformance.run.fingerprint import Fingerprint
 
 VALUES = {"suites": "one, two, three, four, five, six, seven, eight", "portable fast": "short"}
 
@@ -47,8 +47,8 @@ def test_a_terminal_gets_lines_that_fit(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_narrow_terminal_is_no_reason_to_break_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least twenty characters a line."""
-    assert "               one, two, three," == printed(monkeypatch, Terminal(), 8)[0].replace("suites", " " * 6)
+    """At least ten characters a line."""
+    assert "               one, two," == printed(monkeypatch, Terminal(), 8)[0].replace("suites", " " * 6)
 
 
 def test_a_pipe_gets_one_line_a_value(monkeypatch: pytest.MonkeyPatch) -> None:

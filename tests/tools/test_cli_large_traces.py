@@ -1,4 +1,4 @@
-"""`cai-conform verify` and `diff` on traces that stay in their file, and on what is no file."""
+"""`cai-conform verify` and `diff` on long traces, of which no records are kept, and on what is no file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from cai_conformance import verification
 from cai_conformance.backends import trace_file
-from cai_conformance.trace import source, stored
-from cai_conformance.trace.streaming import parse_source
+from cai_conformance.run import verify as verification
+from cai_conformance.trace.parse import parse
 from support_cli import invoke, program
 from support_decode_traces import golden_of
 from support_traces import changed, edges_bytes, golden_bytes, sealed
 
 
-@pytest.fixture(params=["whole", "in pieces"])
+@pytest.fixture(params=["short", "long"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Read traces at once, and in pieces of some records."""
-    if request.param == "in pieces":
+    """Read traces with their records kept, and without."""
+    if request.param == "long":
         for module in (trace_file, verification):
-            monkeypatch.setattr(module, "parse_source", partial(parse_source, in_memory=-1))
-        monkeypatch.setattr(source, "BLOCK", 600)
-        monkeypatch.setattr(stored, "BLOCK", 600)
+            monkeypatch.setattr(module, "parse", partial(parse, short=-1))
     return str(request.param)
 
 

@@ -122,8 +122,11 @@ def test_the_command_is_installed_under_its_name() -> None:
 
 
 def test_numbers_are_imported_only_when_needed() -> None:
-    """Help and version come without NumPy, so that they come at once."""
-    code = "import sys; from cai_conform.main import app; print(sorted({'numpy', 'scipy'} & set(sys.modules)))"
+    """Help and version come without NumPy, so that they come at once, also with the commands of other packages."""
+    code = (
+        "import sys, typer.main; from cai_conform.main import app; typer.main.get_group(app).list_commands(None); "
+        "print(sorted({'numpy', 'scipy'} & set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, env=environment_of(), timeout=60, check=True
     )

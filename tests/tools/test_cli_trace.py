@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cai_conformance.run.record import body_of
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse
-from cai_conformance.views import body_of
+from cai_conformance.trace.parse import parse
 from support_cli import invoke, output_bytes
 from support_course import CORPUS, COURSE, PARAMETER_DIGESTS, SPLITS, needs_c_library, needs_corpus
 from support_inputs import input_of

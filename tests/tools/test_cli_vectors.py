@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cai_conformance.goldens import locate
+from cai_conformance.fixtures.goldens.store import locate
 from cai_conformance.suites import SUITES
 from support_cli import invoke
 from support_decode_given import read_tensors
@@ -124,7 +124,7 @@ class TestRefusals:
         def full(_: int) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("cai_conformance.exporting.folders.os.fsync", full)
+        monkeypatch.setattr("cai_conformance.run.export.os.fsync", full)
         done = invoke("vectors", "export", tmp_path, "dense", "gqa-window", "--force")
         assert 2 == done.code
         assert "No space left on device" in done.err

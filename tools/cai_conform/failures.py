@@ -9,8 +9,12 @@ from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from cai_conform.terminal import say
+
+COMMANDS = "cai_conform.commands"
+"""The group of entry points by which packages bring commands of their own, each a Typer app."""
 
 READER_GONE = 141
 """The exit code of a program whose reader closed the pipe, as shells count it: 128 and the number of SIGPIPE."""
@@ -19,10 +23,34 @@ READER_GONE = 141
 class Commands(TyperGroup):
     """The group of all commands: what one of them raises becomes a sentence and an exit code.
 
-    What is not our own error keeps its traceback: it is a defect, and should look like one.
+    What is not our own error keeps its traceback: it is a defect, and should look like one. Commands of other packages
+    are looked for when one is asked for that is not ours, or when all are listed.
     """
 
-    # The type of the context has moved between releases of Typer.
+    # The types of contexts and commands have moved between releases of Typer.
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, or None."""
+        if cmd_name not in self.commands:
+            self._add_commands_of_others()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, before those of groups of commands."""
+        self._add_commands_of_others()
+        return sorted(self.commands, key=lambda name: isinstance(self.commands[name], TyperGroup))
+
+    def _add_commands_of_others(self) -> None:
+        """Add what entry points bring; a package that is broken or gone must not take our own commands with it."""
+        from importlib.metadata import entry_points
+
+        for point in sorted(entry_points(group=COMMANDS), key=lambda point: point.name):
+            try:
+                added = get_group(point.load()).commands
+            except Exception as error:
+                say(f"cai-conform: the commands of {point.name} are left out: {error}")
+            else:
+                self.commands.update((name, command) for name, command in added.items() if name not in self.commands)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for, and have its output written before the exit code is decided."""
         try:
@@ -44,7 +72,7 @@ class Commands(TyperGroup):
 
 def explain(error: Exception) -> int:
     """Print what went wrong and return the exit code: 2, unless the error knows better."""
-    from cai_conformance.reports.screen import printable
+    from cai_conformance.report.terminal import printable
 
     say(f"cai-conform: {printable(str(error))}")
     next_command = getattr(error, "next_command", "")

@@ -9,26 +9,20 @@ import typer
 from cai_conform.commands import (
     arithmetic,
     backends,
-    bakeoff,
     catalogue,
-    chat,
     compare,
-    course,
     doctor,
     faults,
-    generate,
     golden,
-    net,
     probe,
-    published,
     run,
     serve,
     shrink,
-    tokenizer,
     trace,
     vectors,
 )
 from cai_conform.failures import Commands, explain_refusal
+from cai_conform.options import JUDGING
 from cai_conform.terminal import prepare_streams
 
 app = typer.Typer(
@@ -43,9 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-JUDGING = "Judge a backend"
 FREEZING = "Goldens and what they rest on"
-NETS = "Nets of the CAI NEURAL API"
 
 app.command("run", rich_help_panel=JUDGING)(run.run)
 app.command("smoke", rich_help_panel=JUDGING)(run.smoke)
@@ -57,19 +49,12 @@ app.command("explain", rich_help_panel=JUDGING)(catalogue.explain)
 app.command("trace", rich_help_panel=JUDGING)(trace.trace)
 app.command("verify", rich_help_panel=JUDGING)(compare.verify)
 app.command("diff", rich_help_panel=JUDGING)(compare.diff)
-app.command("course", rich_help_panel=JUDGING)(course.course)
 app.add_typer(backends.app, name="backends", rich_help_panel=JUDGING)
 app.add_typer(faults.app, name="faults", rich_help_panel=JUDGING)
 app.add_typer(golden.app, name="golden", rich_help_panel=FREEZING)
 app.add_typer(vectors.app, name="vectors", rich_help_panel=FREEZING)
 app.add_typer(arithmetic.app, name="arithmetic", rich_help_panel=FREEZING)
 app.command("doctor", rich_help_panel=FREEZING)(doctor.doctor)
-app.add_typer(net.app, name="net", rich_help_panel=NETS)
-app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel=NETS)
-app.command("generate", rich_help_panel=NETS)(generate.generate)
-app.command("chat", rich_help_panel=NETS)(chat.chat)
-app.command("bakeoff", rich_help_panel=NETS)(bakeoff.bakeoff)
-app.command("published", rich_help_panel=NETS)(published.published)
 
 
 def _show_version(wanted: bool) -> None:

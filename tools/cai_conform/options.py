@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+JUDGING: Final = "Judge a backend"
+"""The heading of the help page below which the commands stand that judge."""
 
 
 class ColorChoice(StrEnum):

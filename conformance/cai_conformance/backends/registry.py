@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
-from cai_conformance.backends.errors import BackendNotImportable, UnknownBackend, one_line
+from cai_conformance.backends.errors import one_line
 from cai_conformance.backends.protocol import Backend
 from cai_conformance.backends.trace_file import TraceFileBackend
-from cai_conformance.engines.description import PRECISIONS
-from cai_conformance.engines.protocol import Engine
+from cai_conformance.engine import PRECISIONS, Engine
+from cai_conformance.errors import BackendError
 
 ENTRY_POINT_GROUP: Final = "cai_conform.backends"
 SCHEMES: Final = (
@@ -38,8 +38,8 @@ SCHEMES: Final = (
     "module:attribute",
 )
 LIBRARIES: Final = {
-    "torch": ("cai_conformance.torch_engine", "TorchEngine"),
-    "transformers": ("cai_conformance.transformers_engine", "TransformersEngine"),
+    "torch": ("cai_conformance.backends.torch", "TorchEngine"),
+    "transformers": ("cai_conformance.backends.transformers", "TransformersEngine"),
 }
 """Libraries that have an engine here, its module and its class, which takes a format and a device."""
 
@@ -76,12 +76,12 @@ def resolve(spec: str, *, isolated: bool = False, programs: Programs = USUAL) ->
         programs: how programs are asked.
 
     Raises:
-        UnknownBackend: it names nothing.
-        BackendNotImportable: a module or entry point cannot be loaded.
-        TraceFileUnreadable: a trace file cannot be read.
+        BackendError (unknown-backend): it names nothing.
+        BackendError (backend-not-importable): a module or entry point cannot be loaded.
+        BackendError (trace-file-unreadable): a trace file cannot be read.
     """
     if spec == "reference":
-        from cai_conformance.backends.reference import ReferenceBackend
+        from cai_conformance.backends.reference.backend import ReferenceBackend
 
         return ReferenceBackend(isolated=isolated)
     for point in entry_points(group=ENTRY_POINT_GROUP):
@@ -96,7 +96,7 @@ def resolve(spec: str, *, isolated: bool = False, programs: Programs = USUAL) ->
         return TraceFileBackend.open(rest)
     if separator and rest and all(part.isidentifier() for part in scheme.split(".")):
         return _loaded(spec, EntryPoint(spec, spec, ENTRY_POINT_GROUP))
-    raise UnknownBackend(spec, ", ".join([*SCHEMES, *_names()]))
+    raise BackendError("unknown-backend", spec=spec, known=", ".join([*SCHEMES, *_names()]))
 
 
 def list_backends() -> Sequence[ListedBackend]:
@@ -109,8 +109,10 @@ def list_backends() -> Sequence[ListedBackend]:
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         try:
             _loaded(point.name, point)
-        except BackendNotImportable as error:
-            listed.append(ListedBackend(point.name, point.value, error.problem))
+        except BackendError as error:
+            if error.code != "backend-not-importable":
+                raise
+            listed.append(ListedBackend(point.name, point.value, str(error.fields["problem"])))
         else:
             listed.append(ListedBackend(point.name, point.value))
     return listed
@@ -121,15 +123,15 @@ def _of_library(spec: str, library: str, wish: str) -> Backend:
 
     The library is imported when the engine is first asked, but that it can be found is looked at now.
     """
-    from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.engines.guarded import Starting
+    from cai_conformance.backends.engine.backend import EngineBackend
+    from cai_conformance.backends.engine.guard import Starting
 
     if importlib.util.find_spec(library) is None:
         problem = f"{library} is not installed; pip install 'cai-conform[{library}]'"
-        raise BackendNotImportable(spec, problem)
+        raise BackendError("backend-not-importable", spec=spec, problem=problem)
     precision, _, device = wish.partition(":")
     if precision not in ("", *PRECISIONS):
-        raise UnknownBackend(spec, ", ".join(f"{library}:{name}" for name in PRECISIONS))
+        raise BackendError("unknown-backend", spec=spec, known=", ".join(f"{library}:{name}" for name in PRECISIONS))
 
     def opened() -> Engine:
         module, name = LIBRARIES[library]
@@ -143,13 +145,14 @@ def open_engine(spec: str, arithmetic: str) -> Engine:
     """Return an engine by name: `reference` in an arithmetic, a library's, or `module:attribute`.
 
     Raises:
-        UnknownArithmetic: the arithmetic has another name.
-        UnknownBackend, BackendNotImportable, EngineNotImportable: the specification names no engine.
+        ArithmeticFault (unknown-arithmetic): the arithmetic has another name.
+        BackendError (unknown-backend, backend-not-importable, engine-not-importable): the specification names no
+            engine.
     """
-    from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.engines.reference_engine import ReferenceEngine
-    from cai_conformance.serving.__main__ import engine_of
-    from cai_reference.arithmetic import named
+    from cai_conformance.backends.engine.backend import EngineBackend
+    from cai_conformance.backends.reference.engine import ReferenceEngine
+    from cai_conformance.backends.serve.__main__ import engine_of
+    from cai_reference.arithmetic.instances import named
 
     library, separator, wish = spec.partition(":")
     if spec == "reference":
@@ -163,16 +166,16 @@ def open_engine(spec: str, arithmetic: str) -> Engine:
 
 def _of_program(spec: str, scheme: str, command: str, programs: Programs) -> Backend:
     if not command.strip():
-        raise UnknownBackend(spec, f"{scheme}:COMMAND")
+        raise BackendError("unknown-backend", spec=spec, known=f"{scheme}:COMMAND")
     if scheme == "exec":
-        from cai_conformance.serving.exec_backend import ExecBackend
+        from cai_conformance.backends.exec import ExecBackend
 
         seconds = programs.seconds
         backend: Backend = ExecBackend(command) if seconds is None else ExecBackend(command, seconds=seconds)
         return backend
-    from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.serving.channel import Deadlines
-    from cai_conformance.serving.client import ServeEngine
+    from cai_conformance.backends.engine.backend import EngineBackend
+    from cai_conformance.backends.serve.channel import Deadlines
+    from cai_conformance.backends.serve.client import ServeEngine
 
     deadlines = Deadlines() if programs.seconds is None else Deadlines(programs.seconds, programs.seconds)
     return EngineBackend(spec, lambda: ServeEngine(command, deadlines=deadlines, validate=programs.validate, name=spec))
@@ -190,17 +193,17 @@ def _loaded(spec: str, point: EntryPoint) -> Backend:
         name = getattr(backend, "name", None)
     # Whatever a foreign module raises on import is the reason to report, and it must not end this program.
     except (Exception, SystemExit) as error:
-        raise BackendNotImportable(spec, one_line(error)) from error
+        raise BackendError("backend-not-importable", spec=spec, problem=one_line(error)) from error
     if callable(getattr(backend, "evaluate", None)) and not callable(getattr(backend, "trace", None)):
-        from cai_conformance.engines.backend import EngineBackend
-        from cai_conformance.engines.guarded import Starting
+        from cai_conformance.backends.engine.backend import EngineBackend
+        from cai_conformance.backends.engine.guard import Starting
 
         engine, made = cast("Engine", backend), backend is not found
         opened = Starting(spec, engine, cast("Callable[[], Engine]", found) if made else None)
         return EngineBackend(spec, opened, again=made)
     if not isinstance(name, str):
-        raise BackendNotImportable(spec, "it has no name, or one that is not a string")
+        raise BackendError("backend-not-importable", spec=spec, problem="it has no name, or one that is not a string")
     for method in ("trace", "replay"):
         if not callable(getattr(backend, method, None)):
-            raise BackendNotImportable(spec, f"it has no method {method}")
+            raise BackendError("backend-not-importable", spec=spec, problem=f"it has no method {method}")
     return cast("Backend", backend)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cai_conformance.diagnosis.conventions import Fit
 from cai_conformance.diagnosis.distances import Disagreement
+from cai_conformance.diagnosis.fits import Fit
+from cai_conformance.diagnosis.runs import RunFinding
 from cai_conformance.diagnosis.stages import Origin, StageFindings
-from cai_conformance.diagnosis.tokens import TokenFinding, TokenWord
-from cai_conformance.diagnosis.traces import RunFinding
 from cai_conformance.diagnosis.training import TrainingFinding
 
 MOST_LINES: Final = 6
@@ -76,13 +75,6 @@ def diagnosis_of_training(finding: TrainingFinding) -> Diagnosis:
 def diagnosis_of_run(finding: RunFinding) -> Diagnosis:
     """Explain the losses of a whole run."""
     return _diagnosis([str(finding)], finding.fits, f"step {finding.step}")
-
-
-def diagnosis_of_tokens(finding: TokenFinding) -> Diagnosis:
-    """Explain the first token that differs; a broken tie names the rule."""
-    conventions = ("argmax.last-maximum",) if finding.word is TokenWord.TIE_RULE else ()
-    titles = ("of equal maxima another one than the first",) if conventions else ()
-    return Diagnosis((str(finding),), f"token {finding.place}", conventions=conventions, titles=titles)
 
 
 def _diagnosis(

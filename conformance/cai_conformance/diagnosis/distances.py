@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.engines.description import PRECISIONS
-from cai_reference.arithmetic import Array, ulp_distance
+from cai_conformance.engine import PRECISIONS
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.bits import ulp_distance
 
 NARROW: Final = {"float32": (">f", ">i", 0), "bfloat16": (">f", ">i", 16), "float16": (">e", ">h", 0)}
 """How a number is packed, how its bits are read, and how many of them are left out."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from cai_conformance.diagnosis.distances import absolute_gaps
-from cai_conformance.diagnosis.passes import reference_pass, without_batch_axis
+from cai_conformance.diagnosis.stages import reference_pass, without_batch_axis
 from cai_conformance.faults import Place
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
@@ -21,7 +21,7 @@ from cai_reference.decoding.session import Session, SessionOptions
 from cai_reference.models.stack import DecoderStack
 
 
-class Evidence(Protocol):
+class ShownEvidence(Protocol):
     """Something that a backend showed."""
 
     @property
@@ -75,7 +75,7 @@ class BatchRows:
 
 
 @dataclass(frozen=True)
-class Feed:
+class ShownFeed:
     """Tokens are fed in one call."""
 
     ids: tuple[int, ...]
@@ -93,7 +93,7 @@ class Begin:
     """Everything is forgotten, and another sequence begins."""
 
 
-Call: TypeAlias = Feed | Cut | Begin
+Call: TypeAlias = ShownFeed | Cut | Begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class SessionRows:
         logits: list[Array] = []
         for call in self.calls:
             match call:
-                case Feed(ids):
+                case ShownFeed(ids):
                     logits = session.feed(ids)
                 case Cut(length):
                     session.truncate(length)

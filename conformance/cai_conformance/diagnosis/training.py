@@ -14,21 +14,24 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.diagnosis.conventions import Fit, fitting_conventions
 from cai_conformance.diagnosis.distances import Disagreement, magnitude_of, measured
-from cai_conformance.diagnosis.normalizers import Normalizer, loss_normalizer, token_losses
+from cai_conformance.diagnosis.fits import Fit, fitting_conventions
 from cai_conformance.diagnosis.steps import (
-    ReferenceTraining,
+    Normalizer,
+    ReferenceSteps,
     ShownStep,
     Start,
     StepRows,
     TakenStep,
     Tensors,
+    loss_normalizer,
     power_of,
+    token_losses,
 )
-from cai_conformance.engines.training import OptimizerState, TrainingSettings
-from cai_conformance.faults import FAULTS, Fault, Place, faults_at
-from cai_reference.arithmetic import FAST, Arithmetic, Array
+from cai_conformance.engine import OptimizerState, TrainingSettings
+from cai_conformance.faults import GUESSES, Fault, Place, faults_at
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.instances import FAST
 from cai_reference.models.stack import DecoderStack
 
 
@@ -105,7 +108,7 @@ def training_findings(
     """
     start, since = Start.of(model), 0
     for number, shown in enumerate(steps, start=1):
-        training = ReferenceTraining(model, settings, start, arithmetic)
+        training = ReferenceSteps(model, settings, start, arithmetic)
         for earlier in steps[since : number - 1]:
             training.step(earlier.batch)
         present = training.loss(shown.batch)
@@ -244,7 +247,7 @@ def _explained(
     evidence = (cheap, rows) if finding.part is Part.LOSS else (rows,)
     fits = fitting_conventions(model, evidence, tolerance, candidates=candidates, together=of_optimizer)
     normalizers: tuple[Normalizer, ...] = ()
-    training = ReferenceTraining(model, rows.settings, rows.start, FAST)
+    training = ReferenceSteps(model, rows.settings, rows.start, FAST)
     of_one_head = len(rows.steps) == 1 and training.heads == 1
     if finding.part is Part.LOSS and shown.loss is not None and of_one_head:
         ways = loss_normalizer(*token_losses(training.model, shown.batch), shown.loss)
@@ -265,7 +268,7 @@ def _candidates(part: Part, *, forward: bool) -> tuple[Fault, ...]:
     """Return the mistakes that can be the first to show in a part; `forward` where the forward pass may be wrong."""
     if part is Part.ORDER:
         return ()
-    training = [fault for fault in FAULTS if Place.TRAINING in fault.places]
+    training = [fault for fault in GUESSES if Place.TRAINING in fault.places]
     optimizer = [fault for fault in training if fault.family in ("adamw", "clip")]
     if part in AFTER_GRADIENTS:
         return tuple(optimizer)

@@ -7,73 +7,76 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_conformance.faults.attending import ATTENDING
-from cai_conformance.faults.caches import CACHES
-from cai_conformance.faults.checkpoints import CHECKPOINTING
-from cai_conformance.faults.choosing import CHOOSING
-from cai_conformance.faults.computing import COMPUTING
-from cai_conformance.faults.data import LEARNING_FROM
-from cai_conformance.faults.errors import UnknownFault
-from cai_conformance.faults.evaluating import EVALUATING
+from cai_conformance.faults.arithmetic import ARITHMETIC
+from cai_conformance.faults.attention import ATTENTION
+from cai_conformance.faults.block import BLOCK
+from cai_conformance.faults.cache import CACHE, MEMORY
+from cai_conformance.faults.checkpoint import CHECKPOINT
+from cai_conformance.faults.data import DATA
+from cai_conformance.faults.errors import FaultError
+from cai_conformance.faults.evaluation import EVALUATION
 from cai_conformance.faults.fault import Fault, Place
-from cai_conformance.faults.forward import FEEDING, WIRING
-from cai_conformance.faults.gradients import GRADIENTS
-from cai_conformance.faults.initializing import INITIALIZING
+from cai_conformance.faults.gradient import GRADIENT
+from cai_conformance.faults.initialization import INITIALIZATION
 from cai_conformance.faults.latent import LATENT
 from cai_conformance.faults.loading import LOADING
-from cai_conformance.faults.losing import LOSING
-from cai_conformance.faults.norms import NORMS
-from cai_conformance.faults.optimizing import OPTIMIZING
+from cai_conformance.faults.loss import LOSS
+from cai_conformance.faults.norm import NORM
+from cai_conformance.faults.optimizer import OPTIMIZER
+from cai_conformance.faults.recurrence import DECAY, RECURRENCE
 from cai_conformance.faults.rotary import ROTARY
-from cai_conformance.faults.sampling import SAMPLING
-from cai_conformance.faults.selecting import SELECTING
-from cai_conformance.faults.speculating import SPECULATING
-from cai_conformance.faults.storing import STORING
-from cai_conformance.faults.tokenizing import TOKENIZING
-from cai_conformance.faults.tracing import TRACING
-from cai_conformance.faults.windows import WINDOWS
+from cai_conformance.faults.sampling import CHOICE, SAMPLING
+from cai_conformance.faults.selection import SELECTION
+from cai_conformance.faults.speculation import SPECULATION
+from cai_conformance.faults.tokenizer import TOKENIZER
+from cai_conformance.faults.trace import TRACE
+from cai_conformance.faults.window import WINDOW
 
-FAULTS: Final = (
+FAULTS: Final[tuple[Fault, ...]] = (
     *ROTARY,
-    *ATTENDING,
-    *WINDOWS,
-    *NORMS,
-    *FEEDING,
-    *WIRING,
+    *ATTENTION,
+    *WINDOW,
+    *NORM,
+    *BLOCK,
+    *DECAY,
     *LATENT,
-    *CACHES,
-    *STORING,
-    *CHOOSING,
+    *CACHE,
+    *RECURRENCE,
+    *MEMORY,
+    *CHOICE,
     *SAMPLING,
-    *LOSING,
-    *GRADIENTS,
-    *OPTIMIZING,
+    *LOSS,
+    *GRADIENT,
+    *OPTIMIZER,
     *LOADING,
-    *CHECKPOINTING,
-    *SPECULATING,
-    *TOKENIZING,
-    *LEARNING_FROM,
-    *INITIALIZING,
-    *EVALUATING,
-    *SELECTING,
-    *TRACING,
-    *COMPUTING,
+    *CHECKPOINT,
+    *SPECULATION,
+    *TOKENIZER,
+    *DATA,
+    *INITIALIZATION,
+    *EVALUATION,
+    *SELECTION,
+    *TRACE,
+    *ARITHMETIC,
 )
 """Each with a slug of its own."""
+
+GUESSES: Final = tuple(fault for fault in FAULTS if fault.guessed)
+"""What an explanation tries, and may name."""
 
 
 def fault_named(slug: str) -> Fault:
     """Return a fault.
 
     Raises:
-        UnknownFault: there is none of this slug.
+        FaultError (unknown-fault): there is none of this slug.
     """
     for fault in FAULTS:
         if fault.slug == slug:
             return fault
-    raise UnknownFault(slug)
+    raise FaultError("unknown-fault", slug=slug)
 
 
 def faults_at(*places: Place) -> tuple[Fault, ...]:
-    """Return the faults that act at any of some places."""
-    return tuple(fault for fault in FAULTS if fault.places & set(places))
+    """Return the faults that act at any of some places and that an explanation may name."""
+    return tuple(fault for fault in GUESSES if fault.places & set(places))

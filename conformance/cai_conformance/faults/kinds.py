@@ -2,7 +2,7 @@
 
 Each was found in several projects; the precedents of the seeded faults name some of them. A kind is a way of being
 wrong, not one line of code: several seeded faults may be of one kind, and each kind is either seeded here or said to
-have no vehicle (`not_applicable`).
+have nothing here to be wrong (`NOT_APPLICABLE`).
 """
 
 from __future__ import annotations
@@ -89,3 +89,16 @@ KINDS: Final[Mapping[str, str]] = {
     "R01": "NaN written as 0 or null",
 }
 """What each kind is, in a few words."""
+
+NOT_APPLICABLE: Final[Mapping[str, str]] = {
+    "S02": "no model of the suites keeps the state of a convolution: the recurrence has none, and the draft's token"
+    " shift, which is one over two tokens, is computed from the newest two ids each time",
+    "S03": "the recurrence of our models has no convolution, and no prompt of the suites is shorter than the two tokens"
+    " of the draft's token shift",
+    "C02": "an engine that trains is given its batches, so that it has no position in data to lose, and no suite asks"
+    " a backend to stop its own run and go on",
+}
+"""Kinds of faults that no seeded fault stands for, each with the reason: our models or suites have nothing to be wrong.
+
+No suite catches them. Whoever adds the part that a reason says is missing takes the kind off this list.
+"""

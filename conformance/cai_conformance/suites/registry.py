@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cai_conformance.suites.decoder.suite import DECODE_SUITES
-from cai_conformance.suites.errors import AmbiguousSuite, UnknownCheck, UnknownSuite
-from cai_conformance.suites.ngram.suite import COURSE_NGRAM_SUITE
-from cai_conformance.suites.suite import Check, Suite
+from cai_conformance.checks.check import Check
+from cai_conformance.errors import SelectionError
+from cai_conformance.suites.decoder import DECODE_SUITES
+from cai_conformance.suites.ngram import COURSE_NGRAM_SUITE
+from cai_conformance.suites.suite import Suite
 
 SUITES: tuple[Suite, ...] = (COURSE_NGRAM_SUITE, *DECODE_SUITES)
 
@@ -16,15 +17,15 @@ def find_suite(name: str) -> Suite:
     """Return the suite with this id, or the one whose id ends like this: behind a dot, or, if only one does, anywhere.
 
     Raises:
-        UnknownSuite, AmbiguousSuite: none, or several.
+        SelectionError (unknown-suite, ambiguous-suite): none, or several.
     """
     found = [suite for suite in SUITES if suite.identifier == name]
     found = found or [suite for suite in SUITES if suite.identifier.endswith(f".{name}")]
     found = found or [suite for suite in SUITES if name and suite.identifier.endswith(name)]
     if not found:
-        raise UnknownSuite(name, ", ".join(suite.identifier for suite in SUITES))
+        raise SelectionError("unknown-suite", name=name, known=", ".join(suite.identifier for suite in SUITES))
     if len(found) > 1:
-        raise AmbiguousSuite(name, ", ".join(suite.identifier for suite in found))
+        raise SelectionError("ambiguous-suite", name=name, candidates=", ".join(suite.identifier for suite in found))
     return found[0]
 
 
@@ -32,7 +33,7 @@ def find_suites(names: Sequence[str]) -> tuple[Suite, ...]:
     """Return the named suites in registry order, each once; all of them where no name is given.
 
     Raises:
-        UnknownSuite, AmbiguousSuite: as `find_suite`.
+        SelectionError (unknown-suite, ambiguous-suite): as `find_suite`.
     """
     wanted = {find_suite(name).identifier for name in names}
     return tuple(suite for suite in SUITES if not names or suite.identifier in wanted)
@@ -42,7 +43,7 @@ def find_check(name: str) -> tuple[Suite, Check, str]:
     """Return suite, check and case (or an empty string) of a full id; a check name that only one suite has will do.
 
     Raises:
-        UnknownCheck: no suite has it, or several have.
+        SelectionError (unknown-check): no suite has it, or several have.
     """
     suite_name, separator, rest = name.rpartition("::")
     check_name, _, case = rest.partition("[")
@@ -55,7 +56,7 @@ def find_check(name: str) -> tuple[Suite, Check, str]:
         if check.name == check_name and (not case or case in check.cases)
     ]
     if len(found) != 1:
-        raise UnknownCheck(name)
+        raise SelectionError("unknown-check", name=name)
     return found[0]
 
 

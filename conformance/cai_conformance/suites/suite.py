@@ -5,62 +5,13 @@ Names are for good: a suite id, a check name or a case is never reused for somet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from cai_conformance.judges.evidence import Evidence
-from cai_conformance.judges.finding import Finding
-from cai_conformance.judges.witness import Witness
-from cai_conformance.trace.schema import Grammar
-from cai_conformance.vectors import VectorCase
-from cai_conformance.verdicts import Level
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that is judged.
-
-    Attributes:
-        name: such as `tok.fit`; with the suite it makes the id `course.ngram::tok.fit`.
-        level: where it stands in its track.
-        summary: what passing means, in one line.
-        explanation: what it compares, and what a failure usually means.
-        judge: looks at the evidence; one finding a case.
-        cases: the names of the cases, known before anything runs; empty where the check has none.
-        requires: names of checks that must not have failed.
-        needs_replay: whether it looks at a second run.
-        of_edges: whether a trace that only answers vector cases can be judged by it.
-        witnesses: what it must have met; a pass that did not is none. Its judge counts them by their names.
-    """
-
-    name: str
-    level: Level
-    summary: str
-    explanation: str
-    judge: Callable[[Evidence], tuple[Finding, ...]]
-    cases: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-    needs_replay: bool = False
-    of_edges: bool = False
-    witnesses: tuple[Witness, ...] = ()
-
-
-@dataclass(frozen=True)
-class SuiteInput:
-    """What a suite is run on: the bytes of a corpus and of its split manifest, and the profile that they make."""
-
-    corpus: bytes
-    splits: bytes
-    profile: str
-
-
-@dataclass(frozen=True)
-class GoldenFiles:
-    """What a golden is made of, besides the trace: vectors, given weights, and what stands beside these, by name."""
-
-    vectors: bytes
-    weights: bytes
-    beside: Mapping[str, bytes] = field(default_factory=dict)
+from cai_conformance.checks.check import Check
+from cai_conformance.fixtures.inputs import GoldenFiles, SuiteInput
+from cai_conformance.fixtures.vectors import VectorCase
+from cai_conformance.trace.grammar import Grammar
 
 
 @dataclass(frozen=True)

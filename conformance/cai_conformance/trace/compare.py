@@ -7,16 +7,15 @@ difference matters is for a judge.
 from __future__ import annotations
 
 import math
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
-from cai_conformance.trace.formatting import escape
+from cai_conformance.trace.format import escape
+from cai_conformance.trace.grammar import FieldRule, Grammar
 from cai_conformance.trace.records import Record, Trace, float_of_bits, list_items, shortened
-from cai_conformance.trace.schema import FieldRule, Grammar
 from cai_conformance.verdicts import Difference, Problem
 from cai_reference.arithmetic.bits import ulp_distance
 
@@ -45,8 +44,8 @@ def compare(expected: Trace, found: Trace, grammar: Grammar) -> tuple[Difference
     pairs = _pairs(expected, found)
     return (
         *_opening(expected, found, fields),
-        *_unpaired(expected, array("q", (mine for mine, _ in pairs)), Problem.MISSING),
-        *_unpaired(found, array("q", sorted(theirs for _, theirs in pairs)), Problem.EXTRA),
+        *_unpaired(expected, (mine for mine, _ in pairs), Problem.MISSING),
+        *_unpaired(found, (theirs for _, theirs in pairs), Problem.EXTRA),
         *_reordered(pairs, found),
         *_bounded(
             difference
@@ -83,28 +82,19 @@ def _pairs(expected: Trace, found: Trace) -> list[tuple[int, int]]:
     return pairs
 
 
-def _unpaired(trace: Trace, paired: Sequence[int], problem: Problem) -> Iterator[Difference]:
-    """The records of a trace but those at the places `paired`, which ascend."""
-    told: Counter[str] = Counter()
-    for kind, places in trace.runs():
+def _unpaired(trace: Trace, paired: Iterable[int], problem: Problem) -> Iterator[Difference]:
+    """The records of a trace but those at the places `paired`."""
+    found = bytearray(len(trace.records))
+    for place in paired:
+        found[place] = True
+    for kind, places in trace.places.items():
         if kind in _APART:
             continue
-        start = bisect_left(paired, places.start)
-        stop = bisect_left(paired, places.stop)
-        alone = len(places) - (stop - start)
-        telling = min(alone, KEPT - told[kind])
-        for place in places:
-            if not telling:
-                break
-            if start < stop and paired[start] == place:
-                start += 1
-                continue
-            telling -= 1
-            alone -= 1
-            told[kind] += 1
+        alone = [place for place in places if not found[place]]
+        for place in alone[:KEPT]:
             yield Difference(problem, trace.records[place].label)
-        if alone:
-            yield Difference(problem, kind, found=_rest(alone))
+        if len(alone) > KEPT:
+            yield Difference(problem, kind, found=_rest(len(alone) - KEPT))
 
 
 def _reordered(pairs: list[tuple[int, int]], found: Trace) -> Iterator[Difference]:

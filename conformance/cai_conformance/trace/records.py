@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 import struct
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain, islice
 from typing import TypeVar, overload
 
-from cai_conformance.trace.errors import FieldAbsent, NotOfType, NoTraceLine
+from cai_conformance.trace.errors import NoTraceLine, TraceFault
 
 GRAMMAR = "1"
 
@@ -96,11 +95,11 @@ class Record:
         return any(name == found for found, _ in self.fields)
 
     def get(self, name: str) -> str:
-        """The unescaped text of a field; FieldAbsent if there is none."""
+        """The unescaped text of a field; `field-absent` if there is none."""
         for found, text in self.fields:
             if found == name:
                 return text
-        raise FieldAbsent(0, self.label, name)
+        raise TraceFault("field-absent", 0, self.label, name)
 
     def texts(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The unescaped texts of some fields; an empty text stands for an absent field."""
@@ -132,7 +131,7 @@ class Record:
         try:
             return read(text)
         except ValueError:
-            raise NotOfType(0, self.label, name, shortened(text), expected) from None
+            raise TraceFault("not-of-type", 0, self.label, name, value=shortened(text), expected=expected) from None
 
 
 def _doubles(text: str) -> list[float]:
@@ -157,92 +156,69 @@ class Envelope:
         return Record("TRACE", tuple((name, getattr(self, name)) for name in names))
 
 
-class RecordStore(Sequence[Record]):
-    """Where the records of a trace lie: in a list, or in a file from which they are read again when asked for.
+def kind_of(line: str) -> str:
+    """The text of a line before the first bar."""
+    return line.partition("|")[0]
 
-    Every look-up gives records in file order.
+
+class WrittenRecords(Sequence[Record]):
+    """Records that are read from their lines when they are asked for.
+
+    `places` are the places of their lines; all of them, in file order, if none are given.
     """
 
-    @abstractmethod
-    def of(self, kind: str) -> Sequence[Record]:
-        """All records of one kind."""
-
-    @abstractmethod
-    def without(self, kinds: Collection[str]) -> Sequence[Record]:
-        """All records but those of some kinds."""
-
-    @abstractmethod
-    def batches(self, kind: str, names: tuple[str, ...]) -> Iterator[list[tuple[str, ...]]]:
-        """The unescaped texts of some fields of each record of a kind, some thousands of records at a time.
-
-        An empty text stands for an absent field. No batch is empty.
-        """
-
-    @abstractmethod
-    def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
-        """The first record of a kind whose fields have these texts, with its place; None if there is none."""
-
-    @abstractmethod
-    def runs(self) -> Iterator[tuple[str, range]]:
-        """The kinds with the places of their records, as long as those stand one after the other."""
-
-
-class ListedRecords(RecordStore):
-    """Records in memory, with the indices that look-ups ask for."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._records = records
-        self._indices: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], int]] = {}
+    def __init__(
+        self, lines: Sequence[str], read: Callable[[str], Record], places: Sequence[int] | None = None
+    ) -> None:
+        self._lines = lines
+        self._read = read
+        self._places = range(len(lines)) if places is None else places
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._places)
 
     @overload
     def __getitem__(self, place: int) -> Record: ...
     @overload
     def __getitem__(self, place: slice) -> Sequence[Record]: ...
     def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
-        return self._records[place]
+        if isinstance(place, slice):
+            return WrittenRecords(self._lines, self._read, self._places[place])
+        return self._read(self._lines[self._places[place]])
 
-    @cached_property
-    def _by_kind(self) -> dict[str, tuple[Record, ...]]:
-        found: dict[str, list[Record]] = {}
-        for record in self._records:
-            found.setdefault(record.kind, []).append(record)
-        return {kind: tuple(records) for kind, records in found.items()}
+    def __iter__(self) -> Iterator[Record]:
+        return (self._read(self._lines[place]) for place in self._places)
 
-    def of(self, kind: str) -> tuple[Record, ...]:
-        """All records of one kind."""
-        return self._by_kind.get(kind, ())
+    def kinds(self) -> Iterator[str]:
+        """The kind of each record, without reading the rest of its line."""
+        return (kind_of(self._lines[place]) for place in self._places)
 
-    def without(self, kinds: Collection[str]) -> tuple[Record, ...]:
-        """All records but those of some kinds."""
-        return tuple(record for record in self._records if record.kind not in kinds)
+    def at(self, places: Sequence[int]) -> WrittenRecords:
+        """The records at some places among these."""
+        return WrittenRecords(self._lines, self._read, array("q", (self._places[place] for place in places)))
 
-    def batches(self, kind: str, names: tuple[str, ...]) -> Iterator[list[tuple[str, ...]]]:
-        """The unescaped texts of some fields of each record of a kind, all at once."""
-        if found := self.of(kind):
-            yield [record.texts(names) for record in found]
 
-    def first(self, kind: str, fields: Mapping[str, str]) -> tuple[int, Record] | None:
-        """The first record of a kind whose fields have these texts, with its place; None if there is none."""
-        names = tuple(fields)
-        index = self._indices.get((kind, names))
-        if index is None:
-            index = self._indices[kind, names] = {}
-            for place, record in enumerate(self._records):
-                if record.kind == kind and all(map(record.has, names)):
-                    index.setdefault(record.texts(names), place)
-        found = index.get(tuple(fields.values()))
-        return None if found is None else (found, self._records[found])
+class KeyPlaces:
+    """The place at which each key stands first, in some hundred bytes a key.
 
-    def runs(self) -> Iterator[tuple[str, range]]:
-        """The kinds with the places of their records, as long as those stand one after the other."""
-        start = 0
-        for kind, records in groupby(self._records, attrgetter("kind")):
-            stop = start + sum(1 for _ in records)
-            yield kind, range(start, stop)
-            start = stop
+    Only the hash of a key is kept, and `key_at` gives the key at a place, so that equal hashes are no equal keys.
+    """
+
+    def __init__(self, key_at: Callable[[int], RecordKey]) -> None:
+        self._key_at = key_at
+        self._places: dict[int | RecordKey, int] = {}
+
+    def add(self, key: RecordKey, place: int) -> int:
+        """Keep the place of a key, unless an earlier one is known; return the first one."""
+        first = self._places.setdefault(hash(key), place)
+        if first == place or self._key_at(first) == key:
+            return first
+        return self._places.setdefault(key, place)
+
+    def first(self, key: RecordKey) -> int | None:
+        """The first place of a key, or None."""
+        first = self._places.get(hash(key))
+        return first if first is None or self._key_at(first) == key else self._places.get(key)
 
 
 @dataclass(frozen=True)
@@ -251,9 +227,9 @@ class Trace:
 
     records: Sequence[Record]
 
-    @cached_property
-    def _store(self) -> RecordStore:
-        return self.records if isinstance(self.records, RecordStore) else ListedRecords(self.records)
+    def __getstate__(self) -> dict[str, Sequence[Record]]:
+        """Leave out the indices, which are made anew where they are needed."""
+        return {"records": self.records}
 
     @property
     def envelope(self) -> Envelope:
@@ -262,46 +238,73 @@ class Trace:
             raise NoTraceLine(0, "", "")
         return Envelope(**dict(self.records[0].fields))
 
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """The places in `records` of each kind, both in file order."""
+        records = self.records
+        kinds = records.kinds() if isinstance(records, WrittenRecords) else (record.kind for record in records)
+        found: dict[str, array[int]] = {}
+        for place, kind in enumerate(kinds):
+            if kind not in found:
+                found[kind] = array("q")
+            found[kind].append(place)
+        return found
+
     @property
     def body(self) -> Sequence[Record]:
         """The records without TRACE, CONVENTION, BITS and END."""
-        return self._store.without(OUTSIDE_BODY)
+        return self._at(sorted(chain.from_iterable(self.places[kind] for kind in self.places.keys() - OUTSIDE_BODY)))
 
     @property
     def inner(self) -> Sequence[Record]:
         """The records between TRACE and END."""
-        return self._store.without(("TRACE", "END"))
+        return self.records[len(self.all("TRACE")) : len(self.records) - len(self.all("END"))]
+
+    @cached_property
+    def _of_kind(self) -> dict[str, Sequence[Record]]:
+        return {kind: self._at(places) for kind, places in self.places.items()}
 
     def all(self, kind: str) -> Sequence[Record]:
         """All records of one kind, in order."""
-        return self._store.of(kind)
+        return self._of_kind.get(kind, ())
 
     def rows(self, kind: str, *names: str) -> Iterator[tuple[str, ...]]:
-        """The texts of some fields of each record of a kind, in order: the cheapest way to walk over many records.
+        """The texts of some fields of each record of a kind, in order.
 
         An absent field gives an empty text, so ask in this way only for fields that cannot be empty, or must stand.
         """
-        return chain.from_iterable(self._store.batches(kind, names))
+        return (record.texts(names) for record in self.all(kind))
 
     def batches(self, kind: str, *names: str) -> Iterator[list[tuple[str, ...]]]:
-        """The same rows, some thousands at a time."""
-        return self._store.batches(kind, names)
+        """The same rows, some thousands at a time; no batch is empty."""
+        rows = self.rows(kind, *names)
+        return iter(lambda: list(islice(rows, 4096)), [])
 
     def find(self, kind: str, **fields: str | int) -> Record | None:
         """The first record of `kind` whose named fields have these values, or None."""
-        found = self._store.first(kind, {name: str(value) for name, value in fields.items()})
-        return found[1] if found is not None else None
+        place = self._first(kind, tuple(fields), tuple(map(str, fields.values())))
+        return None if place is None else self.records[place]
 
     def placed(self, key: RecordKey) -> int | None:
         """The place in `records` of the record that has a key, or None."""
-        names_and_texts = (part.partition("=") for part in key[1:])
-        found = self._store.first(key[0], {name: text for name, _, text in names_and_texts})
-        return found[0] if found is not None and found[1].key == key else None
+        parts = [part.partition("=") for part in key[1:]]
+        place = self._first(key[0], tuple(name for name, _, _ in parts), tuple(text for _, _, text in parts))
+        return place if place is not None and self.records[place].key == key else None
 
-    def runs(self) -> Iterator[tuple[str, range]]:
-        """The kinds with the places of their records, as long as those stand one after the other."""
-        return self._store.runs()
+    @cached_property
+    def _indices(self) -> dict[tuple[str, ...], KeyPlaces]:
+        return {}
 
-    def keyed(self) -> dict[RecordKey, Record]:
-        """Every record under its key, in file order."""
-        return {record.key: record for record in self.records}
+    def _first(self, kind: str, names: tuple[str, ...], texts: tuple[str, ...]) -> int | None:
+        """The place of the first record of a kind whose fields have these texts."""
+        index = self._indices.get((kind, *names))
+        if index is None:
+            index = self._indices[kind, *names] = KeyPlaces(lambda place: self.records[place].texts(names))
+            for place, record in zip(self.places.get(kind, ()), self.all(kind), strict=True):
+                if all(map(record.has, names)):
+                    index.add(record.texts(names), place)
+        return index.first(texts)
+
+    def _at(self, places: Sequence[int]) -> Sequence[Record]:
+        records = self.records
+        return records.at(places) if isinstance(records, WrittenRecords) else tuple([records[one] for one in places])

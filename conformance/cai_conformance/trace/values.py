@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Final
 
-from cai_conformance.trace.formatting import unescape
+from cai_conformance.trace.format import unescape
 
 
 class FieldType(StrEnum):
@@ -44,6 +45,9 @@ class FieldType(StrEnum):
         return self in (FieldType.BITS, FieldType.BITS_LIST)
 
 
+SMALLEST_INTEGER: Final = -(2**63)
+LARGEST_INTEGER: Final = 2**64 - 1
+
 MEANINGS = {
     FieldType.INTEGER: "an integer from -2^63 to 2^64-1 in plain digits",
     FieldType.INTEGERS: "a list of integers, [1, 2, 3]",
@@ -59,12 +63,6 @@ MEANINGS = {
 }
 """What a value of each type looks like, in words."""
 
-SMALLEST_INTEGER = -(2**63)
-LARGEST_INTEGER = 2**64 - 1
-
-_INTEGER = "(?:0|-?[1-9][0-9]{0,19}+)"
-_SURE_INTEGER = "(?:0|-?[1-9][0-9]{0,17}+)"  # never out of range
-_BITS = "[0-9a-f]{16}"
 _LONG = re.compile("[0-9]{19}")
 _DIGITS = re.compile("-?[0-9]++")
 
@@ -78,7 +76,7 @@ def check_of(kind: FieldType, *, negative_zero: bool = False, words: tuple[str, 
         return frozenset(words).__contains__
     if kind is FieldType.STRING:
         return _is_string
-    pattern = re.compile(_pattern(kind, negative_zero))
+    pattern = re.compile(_pattern(kind, negative_zero, integer="(?:0|-?[1-9][0-9]{0,19}+)"))
     if kind in (FieldType.INTEGER, FieldType.INTEGERS):
         return lambda text: pattern.fullmatch(text) and (len(text) < 19 or _in_range(text))
     return pattern.fullmatch
@@ -88,39 +86,25 @@ def usual_pattern(kind: FieldType, *, negative_zero: bool = False, words: tuple[
     """A pattern that matches only values, and of them all but integers of 19 digits and strings with escapes."""
     if words:
         return "|".join(map(re.escape, words))
-    match kind:
-        case FieldType.STRING:
-            return r"(?! )[^|\\]*+(?<! )"
-        case FieldType.INTEGER:
-            return _SURE_INTEGER
-        case FieldType.INTEGERS:
-            return list_pattern(_SURE_INTEGER)
-        case _:
-            return _pattern(kind, negative_zero)
+    return _pattern(kind, negative_zero, integer="(?:0|-?[1-9][0-9]{0,17}+)")
 
 
-def _pattern(kind: FieldType, negative_zero: bool) -> str:
-    match kind:
-        case FieldType.INTEGER:
-            return _INTEGER
-        case FieldType.INTEGERS:
-            return list_pattern(_INTEGER)
-        case FieldType.REAL6:
-            return _real(6, negative_zero)
-        case FieldType.REAL9:
-            return _real(9, negative_zero)
-        case FieldType.REALS6:
-            return list_pattern(_real(6, negative_zero))
-        case FieldType.BITS:
-            return _BITS
-        case FieldType.BITS_LIST:
-            return list_pattern(_BITS)
-        case FieldType.SHA256:
-            return "sha256:[0-9a-f]{64}"
-        case FieldType.DIGEST:
-            return "sha256:[0-9a-f]{64}|fnv1a64:[0-9a-f]{16}"
-        case _:
-            return "[a-z0-9_.-]++"
+def _pattern(kind: FieldType, negative_zero: bool, *, integer: str) -> str:
+    """The pattern of a type; `integer` is that of one integer."""
+    bits = "[0-9a-f]{16}"
+    return {
+        FieldType.INTEGER: integer,
+        FieldType.INTEGERS: _list(integer),
+        FieldType.REAL6: _real(6, negative_zero),
+        FieldType.REAL9: _real(9, negative_zero),
+        FieldType.REALS6: _list(_real(6, negative_zero)),
+        FieldType.BITS: bits,
+        FieldType.BITS_LIST: _list(bits),
+        FieldType.STRING: r"(?! )[^|\\]*+(?<! )",
+        FieldType.WORD: "[a-z0-9_.-]++",
+        FieldType.SHA256: "sha256:[0-9a-f]{64}",
+        FieldType.DIGEST: "sha256:[0-9a-f]{64}|fnv1a64:[0-9a-f]{16}",
+    }[kind]
 
 
 def _real(digits: int, negative_zero: bool) -> str:
@@ -129,16 +113,13 @@ def _real(digits: int, negative_zero: bool) -> str:
     return rf"(?:{minus}(?:0|[1-9][0-9]{{0,308}}+)\.[0-9]{{{digits}}}|nan|-?inf)"
 
 
-def list_pattern(item: str) -> str:
-    """A pattern for a list of items, each of which the pattern `item` matches."""
+def _list(item: str) -> str:
     # Possessive, so that a list of a million items needs no stack to go back on.
     return rf"\[(?:{item}(?:, {item})*+)?+\]"
 
 
 def _in_range(text: str) -> bool:
-    if not _LONG.search(text):
-        return True
-    return all(SMALLEST_INTEGER <= int(item) <= LARGEST_INTEGER for item in _DIGITS.findall(text))
+    return not _LONG.search(text) or all(-(2**63) <= int(item) < 2**64 for item in _DIGITS.findall(text))
 
 
 def _is_string(text: str) -> bool:

@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
-from cai_reference.arithmetic.errors import MatmulShapes
-from cai_reference.arithmetic.types import Array
+from cai_reference.arithmetic import Array
+from cai_reference.errors import ArithmeticFault
 
 # Below so many results the accumulating way is the faster one.
 _FEW = 256
@@ -35,6 +35,7 @@ def ascending_sum(x: Array | float, axis: int | tuple[int, ...] | None = None, k
     values = np.asarray(x, dtype=np.float64)
     given = tuple(range(values.ndim)) if axis is None else axis
     axes = tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, values.ndim)))
+    # the summed axes go last, in ascending order: row-major over all of them
     kept = tuple(k for k in range(values.ndim) if k not in axes)
     shape = tuple(values.shape[k] for k in kept)
     terms = math.prod(values.shape[k] for k in axes)
@@ -50,9 +51,11 @@ def _sum_last(rows: Array) -> Array:
     total = np.zeros(rows.shape[:-1])
     with np.errstate(all="ignore"):
         if total.size >= _FEW or terms == 0:
+            # ascending, one rounded addition a term: this order is what strict/1 defines
             for k in range(terms):
                 total += rows[..., k]
             return total
+        # sequential by definition; the + 0.0 turns a sum of negative zeros into +0.0
         return np.asarray(np.add.accumulate(rows, axis=-1)[..., -1] + 0.0)
 
 
@@ -61,20 +64,21 @@ def ascending_matmul(a: Array, b: Array) -> Array:
 
     Arguments: `a` `[..., n, k]`, `b` `[..., k, m]`; leading axes broadcast by trailing alignment.
     Returns: `[..., n, m]`.
-    Raises: MatmulShapes.
+    Raises: `matmul-shapes`.
     """
     left, right = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-2]:
-        raise MatmulShapes(left.shape, right.shape)
+        raise ArithmeticFault("matmul-shapes", left=left.shape, right=right.shape)
     try:
         leading = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
-        raise MatmulShapes(left.shape, right.shape) from None
+        raise ArithmeticFault("matmul-shapes", left=left.shape, right=right.shape) from None
     terms = left.shape[-1]
     total = np.zeros((*leading, left.shape[-2], right.shape[-1]))
     with np.errstate(all="ignore"):
         if total.size >= _FEW or total.size * terms > _MANY_PRODUCTS or terms == 0:
             return _add_products(total, left, right)
+        # each product is rounded before it is added: no fused multiply-add
         products = left[..., :, :, None] * right[..., None, :, :]
         return np.asarray(np.add.accumulate(products, axis=-2)[..., -1, :] + 0.0)
 
@@ -88,6 +92,7 @@ def _add_products(total: Array, left: Array, right: Array) -> Array:
     if total.shape[-2] > total.shape[-1]:
         left, right = np.swapaxes(right, -1, -2), np.swapaxes(left, -1, -2)
         return np.ascontiguousarray(np.swapaxes(_add_products(np.swapaxes(total, -1, -2).copy(), left, right), -1, -2))
+    # axis 0 becomes the inner index, so that the loop takes one outer product a step
     columns = np.ascontiguousarray(np.moveaxis(left, -1, 0))[..., :, None]
     rows = np.ascontiguousarray(np.moveaxis(right, -2, 0))[..., None, :]
     product = np.empty_like(total)

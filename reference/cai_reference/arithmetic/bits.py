@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cai_reference.arithmetic.errors import NotHexBits
-from cai_reference.arithmetic.types import Array
+from cai_reference.arithmetic import Array
+from cai_reference.errors import ArithmeticFault
 
 _SIXTEEN_DIGITS = re.compile(r"[0-9a-fA-F]{16}\Z")
 
@@ -24,9 +24,9 @@ def hex_bits(x: float) -> str:
 
 
 def from_hex_bits(text: str) -> float:
-    """Return the double with these sixteen hexadecimal digits, of either case; raises NotHexBits."""
+    """Return the double with these sixteen hexadecimal digits, of either case; raises `not-hex-bits`."""
     if not _SIXTEEN_DIGITS.match(text):
-        raise NotHexBits(text)
+        raise ArithmeticFault("not-hex-bits", text=text)
     (value,) = struct.unpack(">d", bytes.fromhex(text))
     return float(value)
 
@@ -38,12 +38,14 @@ def ulp_distance(a: float, b: float) -> int:
     apart; NaN and a number are 2**64 apart, which is more than any two numbers are.
     """
     if a != a or b != b:
+        # only a NaN is not equal to itself
         return 0 if a != a and b != b else 1 << 64
     return abs(_ordered(a) - _ordered(b))
 
 
 def _ordered(x: float) -> int:
     (pattern,) = struct.unpack("<q", struct.pack("<d", x))
+    # the bits of positive doubles are ordered as integers are; negative ones mirror them
     magnitude = int(pattern) & 0x7FFF_FFFF_FFFF_FFFF
     return magnitude if pattern >= 0 else -magnitude
 

@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cai_reference.arithmetic import Array, Elementwise
 from cai_reference.arithmetic import coefficients as c
-from cai_reference.arithmetic.types import Array, Elementwise
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
@@ -36,6 +36,7 @@ def _elementwise(block_function: Callable[[Array], Array]) -> Elementwise:
         with np.errstate(all="ignore"):
             for start in range(0, flat.size, _BLOCK):
                 result[start : start + _BLOCK] = block_function(flat[start : start + _BLOCK])
+        # one NaN for all, so that digests do not depend on which one an operation made
         result[np.isnan(result)] = np.nan
         return result.reshape(values.shape)
 
@@ -44,6 +45,7 @@ def _elementwise(block_function: Callable[[Array], Array]) -> Elementwise:
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     """Horner's rule: `((c[n] * x + c[n-1]) * x + ...) * x + c[0]`."""
+    # the highest power first, each step rounded twice: multiply, then add
     total = coefficients[-1] * x + coefficients[-2]
     for coefficient in coefficients[-3::-1]:
         total *= x
@@ -53,11 +55,13 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 def _power_of_two(n: Integers) -> Array:
     """Return 2**n for -1022 <= n <= 1023, built from its exponent bits."""
+    # the exponent field of 2**n is n + 1023, its mantissa is 0
     return ((n + 1023) << 52).view(np.float64)
 
 
 def _scaled(y: Array, n: Integers) -> Array:
     """Return y * 2**n in two steps, of which only the last can round: a subnormal result is rounded once."""
+    # 2**n itself may be beyond the doubles where y * 2**n is not
     half = n >> 1
     return y * _power_of_two(half) * _power_of_two(n - half)
 
@@ -65,11 +69,14 @@ def _scaled(y: Array, n: Integers) -> Array:
 def _exp_reduced(x: Array) -> tuple[Integers, Array, Array]:
     """Write exp(x) as 2**n * (1 + r + t): n integer, |r| <= ln(2)/2, t the rest of the series."""
     shifted = x * c.INVERSE_LN2 + c.SHIFT
+    # the nearest integer to x / ln 2, read off by adding and taking away 1.5 * 2**52
     k = shifted - c.SHIFT
     n = shifted.view(np.int64) - c.SHIFT_BITS
+    # exact: LN2_HIGH has so few bits that its product with k is not rounded
     high = x - k * c.LN2_HIGH
     low = k * c.LN2_LOW
     r = high - low
+    # what rounding high - low to r has lost
     lost = (high - r) - low
     t = r * r * _polynomial(r, c.EXP) + lost
     return n, r, t
@@ -85,6 +92,7 @@ def _exp(x: Array) -> Array:
 
 def _split_at_sqrt_half(x: Array) -> tuple[Array, Array]:
     """Write a positive normal x as 2**k * m with sqrt(1/2) <= m < sqrt(2); both exact."""
+    # subtracting the bits of sqrt(1/2) moves the exponent border there
     offset = x.view(np.int64) - c.SQRT_HALF_BITS
     m = ((offset & _MANTISSA_MASK) + c.SQRT_HALF_BITS).view(np.float64)
     return (offset >> 52).astype(np.float64), m
@@ -117,6 +125,7 @@ def _log1p(x: Array) -> Array:
     k, m = _split_at_sqrt_half(u)
     # 1 + x = u + lost, and log(u + lost) = log(u) + lost/u to far beyond double precision.
     lost = np.where(x >= 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
+    # without a power of two, log(1 + x) needs no 1 + x at all: x is f
     near = k == 0.0
     result = _log_sum(k, np.where(near, x, m - 1.0), np.where(near, 0.0, lost))
     result = np.where((x == 0.0) | (x == np.inf), x, result)
@@ -132,6 +141,7 @@ def _halves(x: Array) -> tuple[Array, Array]:
 
 
 def _tanh(x: Array) -> Array:
+    # tanh is odd: computed for |x|, the sign is put back at the end
     a = np.minimum(np.abs(x), c.TANH_HIGHEST)
     n, r, t = _exp_reduced(a + a)
     # exp(2a) - 1 = (2**n - 1) + 2**n * r + 2**n * t = e + e_low
@@ -166,6 +176,7 @@ def _quarter_turns(a: Array) -> tuple[Integers, Array, Array]:
     shifted = a * c.INVERSE_HALF_PI + c.SHIFT
     k = shifted - c.SHIFT
     n = shifted.view(np.int64) - c.SHIFT_BITS
+    # Cody and Waite: pi/2 in pieces, so that cancellation loses no bits of the angle
     first = a - k * c.HALF_PI_1
     second, second_error = _minus(first, k * c.HALF_PI_2)
     third, third_error = _minus(second, k * c.HALF_PI_3)
@@ -194,6 +205,7 @@ def _angle(x: Array) -> Array:
 def _sin(x: Array) -> Array:
     n, r, r_low = _quarter_turns(_angle(x))
     sine, cosine = _sin_and_cos(r, r_low)
+    # odd quarter turns exchange sine and cosine; quarters 2 and 3 change the sign
     value = np.where(n & 1, cosine, sine)
     return np.where((n & 2 != 0) != np.signbit(x), -value, value)
 
@@ -201,6 +213,7 @@ def _sin(x: Array) -> Array:
 def _cos(x: Array) -> Array:
     n, r, r_low = _quarter_turns(_angle(x))
     sine, cosine = _sin_and_cos(r, r_low)
+    # as for the sine, one quarter turn ahead
     value = np.where(n & 1, sine, cosine)
     return np.where((n + 1) & 2 != 0, -value, value)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cai_reference.arithmetic.errors import MatmulShapes
-from cai_reference.arithmetic.types import Array, Elementwise
+from cai_reference.arithmetic import Array, Elementwise
+from cai_reference.errors import ArithmeticFault
 
 
 def _silent(function: np.ufunc) -> Elementwise:
@@ -28,15 +28,16 @@ cos = _silent(np.cos)
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """Multiply `[..., n, k]` by `[..., k, m]` with BLAS, giving `[..., n, m]`; raises MatmulShapes."""
+    """Multiply `[..., n, k]` by `[..., k, m]` with BLAS, giving `[..., n, m]`; raises `matmul-shapes`."""
     left, right = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if left.ndim < 2 or right.ndim < 2:
-        raise MatmulShapes(left.shape, right.shape)
+        raise ArithmeticFault("matmul-shapes", left=left.shape, right=right.shape)
     try:
         with np.errstate(all="ignore"):
+            # BLAS, in an order of its own
             return np.asarray(left @ right)
     except ValueError:
-        raise MatmulShapes(left.shape, right.shape) from None
+        raise ArithmeticFault("matmul-shapes", left=left.shape, right=right.shape) from None
 
 
 def sum_(x: Array | float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:

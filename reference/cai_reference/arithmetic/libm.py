@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cai_reference.arithmetic.types import Array, Elementwise
+from cai_reference.arithmetic import Array, Elementwise
 
 
 def _mapped(function: Callable[[float], float]) -> Elementwise:
@@ -24,6 +24,7 @@ def _mapped(function: Callable[[float], float]) -> Elementwise:
 
 def _exp(x: float) -> float:
     try:
+        # Python raises where the C library returns infinity
         return math.exp(x)
     except OverflowError:
         return math.inf

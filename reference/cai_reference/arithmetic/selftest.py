@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cai_reference.arithmetic.arithmetic import LIBM, STRICT, Arithmetic
+from cai_reference.arithmetic import Arithmetic, Array, Elementwise
 from cai_reference.arithmetic.bits import hex_bits
-from cai_reference.arithmetic.types import Array, Elementwise
+from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.arithmetic.vectors import (
     FunctionVectors,
     ProductVector,
@@ -111,6 +111,7 @@ def _function_result(arithmetic: Arithmetic, group: FunctionVectors) -> SelfTest
 
 def _sum_failures(vector: SumVector) -> list[str]:
     """Sum alone, then as one of many."""
+    # so many results make the sum loop over terms instead of accumulating along them
     many = np.broadcast_to(vector.terms, (_COPIES, *vector.terms.shape))
     axis = tuple(range(vector.terms.ndim)) if vector.axis is None else vector.axis
     return [

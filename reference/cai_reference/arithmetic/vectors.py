@@ -13,8 +13,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from cai_reference.arithmetic import Array
 from cai_reference.arithmetic.bits import from_hex_bits
-from cai_reference.arithmetic.types import Array
 
 FUNCTIONS = ("exp", "log", "log1p", "tanh", "sin", "cos")
 

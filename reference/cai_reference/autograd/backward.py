@@ -10,18 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from cai_reference.arithmetic import Array
-from cai_reference.autograd.errors import (
-    GraphReleased,
-    NonFiniteAccumulatedGradient,
-    NonFinitePassAdjoint,
-    NonFiniteSeed,
-    NonFiniteVjp,
-    ReleasedOperand,
-    SeedShapeMismatch,
-    StaleOperandValue,
-    UntrackedOutput,
-)
-from cai_reference.autograd.graph import Parameter, Variable, first_non_finite
+from cai_reference.autograd import Parameter, Variable, first_non_finite
+from cai_reference.errors import AutogradError
 
 
 def backward(output: Variable, seed: Array | None = None) -> None:
@@ -32,26 +22,29 @@ def backward(output: Variable, seed: Array | None = None) -> None:
         seed: the adjoint of the output, of its shape; ones where it is left out.
 
     Raises:
-        GraphReleased, UntrackedOutput: there is no graph.
-        ReleasedOperand: the graph shares values with one that was swept before.
-        SeedShapeMismatch, NonFiniteSeed: the seed does not fit.
-        StaleOperandValue: a parameter changed since the forward pass.
-        NonFiniteVjp, NonFinitePassAdjoint, NonFiniteAccumulatedGradient: a number left the range of binary64.
+        AutogradError (graph-released, untracked-output): there is no graph.
+        AutogradError (released-operand): the graph shares values with one that was swept before.
+        AutogradError (seed-shape-mismatch, non-finite-seed): the seed does not fit.
+        AutogradError (stale-operand-value): a parameter changed since the forward pass.
+        AutogradError (non-finite-vjp, non-finite-pass-adjoint, non-finite-accumulated-gradient): a number left the
+            range of binary64.
     """
     if output.released:
-        raise GraphReleased(output.operation)
+        raise AutogradError("graph-released", operation=output.operation)
     if not output.tracked:
-        raise UntrackedOutput(output.operation)
+        raise AutogradError("untracked-output", operation=output.operation)
     nodes = _post_order(output)
     for node in nodes:
         _refuse_unusable_operands(node)
     adjoints = _sweep(nodes, output, _checked_seed(output, seed))
     parameters = [node for node in nodes if isinstance(node, Parameter)]
+    # all are computed before any is stored, so that a failure leaves every gradient as it was
     gradients = [_accumulated(parameter, adjoints[id(parameter)]) for parameter in parameters]
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.gradient = gradient
     for node in nodes:
         if not isinstance(node, Parameter):
+            # the graph is used up: its arrays can be freed, and a second sweep is refused
             node.parents, node.pullback, node.released = (), None, True
 
 
@@ -59,10 +52,10 @@ def _checked_seed(output: Variable, seed: Array | None) -> Array:
     if seed is None:
         return np.ones(output.shape)
     if seed.shape != output.shape:
-        raise SeedShapeMismatch(output.shape, seed.shape)
+        raise AutogradError("seed-shape-mismatch", expected=output.shape, actual=seed.shape)
     index = first_non_finite(seed)
     if index is not None:
-        raise NonFiniteSeed(index, float(seed.flat[index]))
+        raise AutogradError("non-finite-seed", index=index, value=float(seed.flat[index]))
     return seed
 
 
@@ -74,10 +67,12 @@ def _post_order(output: Variable) -> list[Variable]:
     while pending:
         node, operands_done = pending.pop()
         if operands_done:
+            # operands are done by now: post-order
             order.append(node)
         elif id(node) not in visited:
             visited.add(id(node))
             pending.append((node, True))
+            # reversed, because the last one pushed is visited first
             pending.extend((parent, False) for parent in reversed(node.parents) if parent.tracked)
     return order
 
@@ -85,9 +80,16 @@ def _post_order(output: Variable) -> list[Variable]:
 def _refuse_unusable_operands(node: Variable) -> None:
     for place, (parent, recorded) in enumerate(zip(node.parents, node.revisions, strict=True)):
         if parent.released:
-            raise ReleasedOperand(node.operation, place)
+            raise AutogradError("released-operand", operation=node.operation, operand=place)
         if parent.revision != recorded:
-            raise StaleOperandValue(node.operation, parent.operation, place, recorded, parent.revision)
+            raise AutogradError(
+                "stale-operand-value",
+                child=node.operation,
+                parent=parent.operation,
+                operand=place,
+                recorded_revision=recorded,
+                current_revision=parent.revision,
+            )
 
 
 def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Array]:
@@ -105,16 +107,38 @@ def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Ar
             index = first_non_finite(contribution)
             if index is not None:
                 value = float(contribution.flat[index])
-                raise NonFiniteVjp(node.operation, parent.operation, place, index, value)
+                raise AutogradError(
+                    "non-finite-vjp",
+                    child=node.operation,
+                    parent=parent.operation,
+                    operand=place,
+                    index=index,
+                    value=value,
+                )
             previous = adjoints.get(id(parent))
             if previous is None:
                 previous = np.zeros(parent.shape)
             with np.errstate(over="ignore"):
+                # contributions add up in the order of the sweep, which fixes every bit
                 total = previous + contribution
             index = first_non_finite(total)
             if index is not None:
                 pair = float(previous.flat[index]), float(contribution.flat[index])
-                raise NonFinitePassAdjoint(parent.operation, index, *pair)
+                raise AutogradError(
+                    "non-finite-pass-adjoint",
+                    node=parent.operation,
+                    index=index,
+                    **dict(
+                        zip(
+                            (
+                                "previous",
+                                "contribution",
+                            ),
+                            pair,
+                            strict=True,
+                        )
+                    ),
+                )
             adjoints[id(parent)] = total
     return adjoints
 
@@ -125,5 +149,19 @@ def _accumulated(parameter: Parameter, adjoint: Array) -> Array:
     index = first_non_finite(gradient)
     if index is not None:
         pair = float(parameter.gradient.flat[index]), float(adjoint.flat[index])
-        raise NonFiniteAccumulatedGradient(parameter.name, index, *pair)
+        raise AutogradError(
+            "non-finite-accumulated-gradient",
+            node=parameter.name,
+            index=index,
+            **dict(
+                zip(
+                    (
+                        "stored",
+                        "pass_adjoint",
+                    ),
+                    pair,
+                    strict=True,
+                )
+            ),
+        )
     return gradient

@@ -14,20 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd.errors import (
-    AxisOutOfBounds,
-    CausalSoftmaxEmptyTokens,
-    CausalSoftmaxNonSquare,
-    CausalSoftmaxRank,
-    EmptyNormalizationAxis,
-    EmptyTargets,
-    NaNLogit,
-    NegativeInfinityLogit,
-    PositiveInfinityLogit,
-    TargetCountMismatch,
-    TargetOutOfBounds,
-)
-from cai_reference.autograd.graph import Tape, Variable, first_non_finite
+from cai_reference.autograd import Tape, Variable, first_non_finite
+from cai_reference.errors import AutogradError
 
 
 @dataclass(frozen=True)
@@ -54,51 +42,16 @@ def normalize_rows(
 ) -> NormalizedRows:
     """Normalise along the last axis, over the classes that `visible` (broadcast to the logits) admits, or all."""
     seen = logits if visible is None else np.where(visible, logits, -np.inf)
+    # argmax takes the first of equal maxima, which is the term that is skipped
     winner = np.argmax(seen, axis=-1, keepdims=True)
     maximum = np.take_along_axis(seen, winner, axis=-1)
     with np.errstate(over="ignore"):
         gap = seen - maximum
     exponentials = arithmetic.exp(gap)
     others = exponentials.copy()
+    # its exponential is exactly 1 and is added last: 1 + tail
     np.put_along_axis(others, winner, 0.0, axis=-1)
     return NormalizedRows(maximum, exponentials, arithmetic.sum(others, axis=-1, keepdims=True))
-
-
-def softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
-    """Return probabilities along `axis`; backward p · (g − Σ g·p), the sum ascending.
-
-    Raises:
-        AxisOutOfBounds, EmptyNormalizationAxis: the axis is not there, or has no classes.
-    """
-    _check_classes(logits.shape, axis)
-    arithmetic = tape.arithmetic
-    rows = normalize_rows(arithmetic, np.moveaxis(logits.value, axis, -1)).probabilities()
-
-    def pullback(adjoint: Array) -> tuple[Array]:
-        return (np.moveaxis(_softmax_pullback(arithmetic, rows, np.moveaxis(adjoint, axis, -1)), -1, axis),)
-
-    return tape.record("softmax", np.moveaxis(rows, -1, axis), (logits,), pullback)
-
-
-def log_softmax(tape: Tape, logits: Variable, axis: int) -> Variable:
-    """Return (logit − maximum) − log1p(tail) along `axis`; backward g − p · Σ g.
-
-    Raises:
-        AxisOutOfBounds, EmptyNormalizationAxis: the axis is not there, or has no classes.
-    """
-    _check_classes(logits.shape, axis)
-    arithmetic = tape.arithmetic
-    moved = np.moveaxis(logits.value, axis, -1)
-    rows = normalize_rows(arithmetic, moved)
-    with np.errstate(over="ignore"):
-        value = (moved - rows.maximum) - arithmetic.log1p(rows.tail)
-
-    def pullback(adjoint: Array) -> tuple[Array]:
-        upstream = np.moveaxis(adjoint, axis, -1)
-        total = arithmetic.sum(upstream, axis=-1, keepdims=True)
-        return (np.moveaxis(upstream - rows.probabilities() * total, -1, axis),)
-
-    return tape.record("log-softmax", np.moveaxis(value, -1, axis), (logits,), pullback)
 
 
 def causal_softmax(tape: Tape, scores: Variable, window: int | None = None) -> Variable:
@@ -107,22 +60,24 @@ def causal_softmax(tape: Tape, scores: Variable, window: int | None = None) -> V
     With a window W it sees the last W of them, itself included: keys q − W + 1 … q.
 
     Raises:
-        CausalSoftmaxRank, CausalSoftmaxNonSquare, CausalSoftmaxEmptyTokens: the scores are not square, or empty.
+        AutogradError (causal-softmax-rank, causal-softmax-non-square, causal-softmax-empty-tokens): the scores are not
+            square, or empty.
     """
     if len(scores.shape) < 2:
-        raise CausalSoftmaxRank(len(scores.shape))
+        raise AutogradError("causal-softmax-rank", rank=len(scores.shape))
     queries, keys = scores.shape[-2:]
     if queries != keys:
-        raise CausalSoftmaxNonSquare(queries, keys)
+        raise AutogradError("causal-softmax-non-square", queries=queries, keys=keys)
     if queries == 0:
-        raise CausalSoftmaxEmptyTokens
+        raise AutogradError("causal-softmax-empty-tokens")
     arithmetic = tape.arithmetic
     distance = np.arange(queries)[:, None] - np.arange(keys)
+    # not the future, and at most window − 1 tokens back
     visible = (distance >= 0) & (distance < (queries if window is None else window))
     rows = normalize_rows(arithmetic, scores.value, visible).probabilities()
 
     def pullback(adjoint: Array) -> tuple[Array]:
-        return (_softmax_pullback(arithmetic, rows, adjoint),)
+        return (softmax_pullback(arithmetic, rows, adjoint),)
 
     return tape.record("causal softmax", rows, (scores,), pullback)
 
@@ -143,7 +98,9 @@ def mean_nll(tape: Tape, logits: Variable, targets: Sequence[int]) -> Variable:
 
     def pullback(adjoint: Array) -> tuple[Array]:
         gradient = rows.probabilities().reshape(groups, -1)
+        # d(−ln softmax) = p − 1 at the target, p elsewhere
         gradient[np.arange(groups), list(targets)] -= 1.0
+        # the share of a row first, then the product: this order is defined
         return ((gradient * (adjoint / groups) + 0.0).reshape(logits.shape),)
 
     return tape.record("mean nll", np.asarray(mean), (logits,), pullback)
@@ -156,23 +113,25 @@ def mean_nll_of(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -
     their number. Where that overflows although each row's share does not, the shares are summed instead.
 
     Raises:
-        AxisOutOfBounds, EmptyNormalizationAxis, TargetCountMismatch, EmptyTargets, TargetOutOfBounds, NaNLogit,
-        PositiveInfinityLogit, NegativeInfinityLogit: looked for in this order, logits in row-major order.
+        `axis-out-of-bounds`, `empty-normalization-axis`, `target-count-mismatch`, `empty-targets`,
+        `target-out-of-bounds`, `nan-logit`,
+        AutogradError (positive-infinity-logit, negative-infinity-logit): looked for in this order, logits in row-major
+            order.
     """
     return _mean_nll(arithmetic, logits, targets)[1]
 
 
 def _mean_nll(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -> tuple[NormalizedRows, float]:
-    _check_classes(logits.shape, logits.ndim - 1)
+    check_classes(logits.shape, logits.ndim - 1)
     classes = logits.shape[-1]
     groups = logits.size // classes
     if len(targets) != groups:
-        raise TargetCountMismatch(groups, len(targets))
+        raise AutogradError("target-count-mismatch", expected=groups, actual=len(targets))
     if groups == 0:
-        raise EmptyTargets
+        raise AutogradError("empty-targets")
     for group, target in enumerate(targets):
         if not 0 <= target < classes:
-            raise TargetOutOfBounds(group, target, classes)
+            raise AutogradError("target-out-of-bounds", group=group, target=target, classes=classes)
     _check_logits(logits.reshape(groups, classes))
     rows = normalize_rows(arithmetic, logits.reshape(groups, classes))
     chosen = logits.reshape(groups, classes)[np.arange(groups), list(targets)]
@@ -181,21 +140,24 @@ def _mean_nll(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -> 
         gap = maximum - chosen
         total = arithmetic.sum(gap + log_normalizer)
         if not np.isfinite(total):
+            # the sum overflows but the mean need not: divide before adding
             shares = np.where(np.isfinite(gap), gap / groups, maximum / groups - chosen / groups)
             return rows, float(arithmetic.sum(shares + log_normalizer / groups)) + 0.0
     return rows, float(total / groups) + 0.0
 
 
-def _softmax_pullback(arithmetic: Arithmetic, probabilities: Array, adjoint: Array) -> Array:
+def softmax_pullback(arithmetic: Arithmetic, probabilities: Array, adjoint: Array) -> Array:
+    """Return p · (g − Σ g·p) along the last axis, the sum ascending."""
     weighted = arithmetic.sum(adjoint * probabilities, axis=-1, keepdims=True)
     return probabilities * (adjoint - weighted) + 0.0
 
 
-def _check_classes(shape: tuple[int, ...], axis: int) -> None:
+def check_classes(shape: tuple[int, ...], axis: int) -> None:
+    """Refuse an axis that is not there, or has no classes."""
     if not 0 <= axis < len(shape):
-        raise AxisOutOfBounds(axis, len(shape))
+        raise AutogradError("axis-out-of-bounds", axis=axis, rank=len(shape))
     if shape[axis] == 0:
-        raise EmptyNormalizationAxis(axis)
+        raise AutogradError("empty-normalization-axis", axis=axis)
 
 
 def _check_logits(rows: Array) -> None:
@@ -205,5 +167,9 @@ def _check_logits(rows: Array) -> None:
     group, class_index = divmod(index, rows.shape[1])
     value = rows[group, class_index]
     if np.isnan(value):
-        raise NaNLogit(group, class_index)
-    raise PositiveInfinityLogit(group, class_index) if value > 0 else NegativeInfinityLogit(group, class_index)
+        raise AutogradError("nan-logit", group=group, class_index=class_index)
+    raise (
+        AutogradError("positive-infinity-logit", group=group, class_index=class_index)
+        if value > 0
+        else AutogradError("negative-infinity-logit", group=group, class_index=class_index)
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cai_reference.arithmetic import Array
-from cai_reference.autograd.graph import Tape, Variable
+from cai_reference.autograd import Tape, Variable
 
 
 def diagonal_scan(tape: Tape, x: Variable, a: Variable, b: Variable, c: Variable, e: Variable) -> Variable:
@@ -35,6 +35,7 @@ def diagonal_scan(tape: Tape, x: Variable, a: Variable, b: Variable, c: Variable
     with np.errstate(over="ignore", invalid="ignore"):
         for token in range(tokens):
             before[:, token] = state
+            # the products are rounded before they are added
             state = (a.value * state) + (b.value * x.value[:, token])
             states[:, token] = state
         value = (c.value * states) + (e.value * x.value)
@@ -43,11 +44,13 @@ def diagonal_scan(tape: Tape, x: Variable, a: Variable, b: Variable, c: Variable
         toward_states = np.zeros(x.shape)
         later = np.zeros(state.shape)
         for token in reversed(range(tokens)):
+            # backwards in time: what h_t does to y_t, then to h_{t+1}
             later = (c.value * adjoint[:, token]) + (a.value * later)
             toward_states[:, token] = later
         total = tape.arithmetic.sum
         return (
             (b.value * toward_states) + (e.value * adjoint),
+            # ∂h_t/∂a = h_{t−1}; sums over batch and tokens, row-major
             total(toward_states * before, axis=(0, 1)),
             total(toward_states * x.value, axis=(0, 1)),
             total(adjoint * states, axis=(0, 1)),

@@ -1,5 +1,1 @@
-"""Decoding: from logits to tokens."""
-
-from cai_reference.decoding.greedy import Continuation, Stop, continue_greedily, greedy_token, margin
-
-__all__ = ["Continuation", "Stop", "continue_greedily", "greedy_token", "margin"]
+"""Decoding: sessions that remember, generation, speculation, and from logits to tokens."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
-from cai_reference.decoding.errors import EmptyPrompt, PromptTooLong
+from cai_reference.decoding.errors import DecodingError
 from cai_reference.decoding.greedy import greedy_token, margin
 from cai_reference.models.stack import DecoderStack
 
@@ -159,16 +159,17 @@ def check_prompt(prompt: Sequence[int], limits: Limits) -> None:
     """Refuse a prompt that is empty or fills the context.
 
     Raises:
-        EmptyPrompt, PromptTooLong: as the names say.
+        DecodingError (empty-prompt, prompt-too-long): as the names say.
     """
     if not prompt:
-        raise EmptyPrompt
+        raise DecodingError("empty-prompt")
     if len(prompt) >= limits.context:
-        raise PromptTooLong(len(prompt), limits.context)
+        raise DecodingError("prompt-too-long", length=len(prompt), context=limits.context)
 
 
 def stop_after(token: int, new_tokens: int, length: int, limits: Limits) -> DecoderStop | None:
     """Return why generation ends after `token`, the sequence now being `length` long, or None."""
+    # EOS first: a text that ends on its last token has ended, not been cut
     if token == limits.eos:
         return DecoderStop.EOS
     if new_tokens >= limits.new_tokens:
@@ -180,10 +181,11 @@ def generate(path: Path, prompt: Sequence[int], limits: Limits) -> Generation:
     """Generate one token at a time: prefill all but the last prompt token, then feed the newest token and choose.
 
     Raises:
-        EmptyPrompt, PromptTooLong: before any model call.
-        SessionError, AutogradError, NonFiniteLogit: the path or the choice failed.
+        DecodingError (empty-prompt, prompt-too-long): before any model call.
+        SessionError, AutogradError, `non-finite-logit`: the path or the choice failed.
     """
     check_prompt(prompt, limits)
+    # the last prompt token is fed by the first choice, whose logits it gives
     path.prefill(prompt[:-1])
     ids = list(prompt)
     rows: list[Array] = []

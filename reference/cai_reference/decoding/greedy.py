@@ -13,10 +13,10 @@ from enum import StrEnum
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd.graph import first_non_finite
-from cai_reference.models import NeuralNgram
-from cai_reference.models.errors import MaskedTokenOutOfBounds, NonFiniteLogit, NoUnmaskedToken
-from cai_reference.text import EOS
+from cai_reference.autograd import first_non_finite
+from cai_reference.errors import ModelError
+from cai_reference.models.neural_ngram import NeuralNgram
+from cai_reference.text.tokenizer import EOS
 
 
 class Stop(StrEnum):
@@ -39,18 +39,20 @@ def greedy_token(logits: Array, masked: Collection[int] = ()) -> int:
     """Return the id of the largest logit [V] that is not masked; of several, the lowest id (+0.0 and −0.0 tie).
 
     Raises:
-        MaskedTokenOutOfBounds: a masked id is beyond the vocabulary.
-        NoUnmaskedToken: every id is masked.
-        NonFiniteLogit: a logit is not finite, masked or not; the lowest id is named.
+        ModelError (masked-token-out-of-bounds): a masked id is beyond the vocabulary.
+        ModelError (no-unmasked-token): every id is masked.
+        ModelError (non-finite-logit): a logit is not finite, masked or not; the lowest id is named.
     """
     check_mask(masked, len(logits))
     index = first_non_finite(logits)
     if index is not None:
-        raise NonFiniteLogit(index, float(logits[index]))
+        raise ModelError("non-finite-logit", token_id=index, value=float(logits[index]))
     if len(set(masked)) == len(logits):
-        raise NoUnmaskedToken
+        raise ModelError("no-unmasked-token")
+    # masked ids lose against every finite logit
     candidates = logits.copy()
     candidates[list(masked)] = -np.inf
+    # argmax returns the first of equal maxima: the lowest id; -0.0 and +0.0 compare equal
     return int(np.argmax(candidates))
 
 
@@ -58,11 +60,11 @@ def check_mask(masked: Collection[int], vocabulary_size: int) -> None:
     """Refuse a mask that names an id beyond the vocabulary.
 
     Raises:
-        MaskedTokenOutOfBounds: with the lowest such id.
+        ModelError (masked-token-out-of-bounds): with the lowest such id.
     """
     for token in sorted(masked):
         if not 0 <= token < vocabulary_size:
-            raise MaskedTokenOutOfBounds(token, vocabulary_size)
+            raise ModelError("masked-token-out-of-bounds", token_id=token, vocabulary_size=vocabulary_size)
 
 
 def margin(logits: Array, masked: Collection[int] = ()) -> float:
@@ -81,9 +83,9 @@ def continue_greedily(
     """Continue a prompt of exactly the model's context length by up to `limit` tokens.
 
     Raises:
-        MaskedTokenOutOfBounds: before any forward pass.
-        ContextTokenCountMismatch, EmbeddingError: the prompt does not fit the model.
-        NoUnmaskedToken, NonFiniteLogit: as `greedy_token`.
+        ModelError (masked-token-out-of-bounds): before any forward pass.
+        ModelError (context-token-count-mismatch), LayerError: the prompt does not fit the model.
+        ModelError (no-unmasked-token, non-finite-logit): as `greedy_token`.
     """
     check_mask(masked, model.configuration.vocabulary)
     context = list(prompt)

@@ -22,8 +22,7 @@ import numpy as np
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape
 from cai_reference.decoding.attend import attend_one, weights_of
-from cai_reference.decoding.layer_states import Accounting, LayerState, account, apply, by_head, turn_heads
-from cai_reference.decoding.row_store import RowStore
+from cai_reference.decoding.layer_states import Accounting, LayerState, RowStore, account, apply, by_head, turn_heads
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.rope import Rope
 
@@ -80,6 +79,7 @@ class HeadsState:
         for token in range(x.shape[0]):
             shared = np.broadcast_to(new.rope_key[token], (heads, self.mixer.rope_width))
             keys = keys.append(np.concatenate([key[token], shared], axis=1).ravel())
+            # padded with zeros, so that keys and values are rows of one width
             values = values.append(np.concatenate([value[token], np.zeros(shared.shape)], axis=1).ravel())
             seen, held = by_head(keys.rows(), heads), by_head(values.rows(), heads)
             mixture = attend_one(tape.arithmetic, new.query[token], seen, held, factor)
@@ -147,9 +147,12 @@ class LatentState:
         value_weight = np.swapaxes(mixer.value.weight.value.reshape(-1, heads, content), 0, 1)
         key_bias, value_bias = (part.bias.value.reshape(heads, content) for part in (mixer.key, mixer.value))
         plain, rotated = query[:, None, :content], query[:, None, content:]
+        # q Wᵀ: the key matrix is folded into the query
         folded = product(plain, np.swapaxes(key_weight, 1, 2))
         scores = product(folded, latents.T)[:, 0, :] + product(plain, key_bias[:, :, None])[:, 0, :]
+        # content, bias, position: added in this order
         scores = (scores + product(rotated, rope_keys.T)[:, 0, :]) * (1.0 / math.sqrt(query.shape[1]))
+        # latents are mixed first, then mapped once
         mixture = product(weights_of(tape.arithmetic, scores), latents)
         mapped: Array = product(mixture[:, None, :], value_weight)[:, 0, :] + value_bias
         return mapped.ravel()

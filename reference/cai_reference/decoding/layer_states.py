@@ -3,6 +3,12 @@
 Each class feeds rows one token at a time through its own attention or recurrence, returns the mixed rows with a *new*
 state, cuts itself back where that is exact and refuses where it is not, and accounts for every float it holds. The
 projections are those of the layer; the mixing is not.
+
+Rows by position: what a cache of keys, values or latents is made of.
+
+Without a window every row stays, in a buffer of the session's capacity. With a window W the last W + S rows stay in a
+ring: W for attention, S for rolling back. A store is never changed in place where an older one could see it, so that
+a failed feed leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -14,14 +20,86 @@ from typing import Protocol, Self
 import numpy as np
 
 from cai_reference.arithmetic import Array
-from cai_reference.autograd import Tape, sigmoid
+from cai_reference.autograd import Tape
+from cai_reference.autograd.operations import sigmoid
 from cai_reference.decoding.attend import attend_one
-from cai_reference.decoding.row_store import RowStore
-from cai_reference.layers.attention import Attention
+from cai_reference.layers.attention import GroupedQueryAttention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
-from cai_reference.layers.grouped_query_attention import GroupedQueryAttention
-from cai_reference.layers.projection import Projection
+from cai_reference.layers.matrices import Projection
+from cai_reference.layers.multi_head_attention import Attention
 from cai_reference.layers.rope import Rope, rotation, turn
+
+
+@dataclass(frozen=True)
+class RowStore:
+    """Rows of one width.
+
+    Attributes:
+        storage: shape [places, width]; position p lies at place p, in a ring at p mod places.
+        length: how many positions were appended and not cut off.
+        base: the oldest position whose row is still there.
+        window: how many rows attention sees, the newest included; None for all.
+    """
+
+    storage: Array
+    length: int
+    base: int
+    window: int | None
+
+    @classmethod
+    def empty(cls, width: int, capacity: int, window: int | None, slack: int) -> RowStore:
+        """Allocate `capacity` places, or a ring of window + slack."""
+        # a ring larger than the capacity would never be filled
+        places = capacity if window is None else min(capacity, window + slack)
+        return cls(np.zeros((places, width)), 0, 0, window)
+
+    @property
+    def visible(self) -> int:
+        """How many rows the newest token attends to; right after a cut, its dropped rows are left out."""
+        return self.held if self.window is None else min(self.held, self.window)
+
+    @property
+    def held(self) -> int:
+        """How many rows are there, those kept for rolling back included."""
+        return self.length - self.base
+
+    def writable(self) -> RowStore:
+        """Return a store that may be appended to while this one stays readable.
+
+        A ring overwrites rows that this store still sees, so it is copied; a buffer only grows behind its length.
+        """
+        return replace(self, storage=self.storage.copy()) if self.window is not None else self
+
+    def append(self, row: Array) -> RowStore:
+        """Return the store with one more row [width]; a full ring drops its oldest."""
+        places = self.storage.shape[0]
+        # without a window there are as many places as tokens, and the modulus does nothing
+        self.storage[self.length % places] = row
+        base = max(self.base, self.length + 1 - places)
+        return replace(self, length=self.length + 1, base=base)
+
+    def rows(self) -> Array:
+        """Return the visible rows [visible, width] in position order."""
+        places = self.storage.shape[0]
+        # oldest first: sums over keys ascend by position
+        first = self.length - self.visible
+        rows: Array = self.storage[np.arange(first, self.length) % places]
+        return rows
+
+    def earliest(self) -> int:
+        """Return the smallest length to which the store can be cut without missing a row later."""
+        if self.base == 0 or self.window is None:
+            return 0
+        # the next token sees window − 1 rows before it; all of them have to be there
+        return self.base + self.window - 1
+
+    def truncated(self, length: int) -> RowStore:
+        """Return the store cut to a length that is not below `earliest`."""
+        return replace(self, length=length)
+
+    def copy(self) -> RowStore:
+        """Return a store that shares nothing with this one."""
+        return replace(self, storage=self.storage.copy())
 
 
 @dataclass(frozen=True)
@@ -90,6 +168,7 @@ class KeyValueState:
         keys, values = self.keys.writable(), self.values.writable()
         mixed = np.empty((tokens, query.shape[1] * value.shape[2]))
         for token in range(tokens):
+            # the token sees itself
             keys, values = keys.append(key[token].ravel()), values.append(value[token].ravel())
             seen, held = by_head(keys.rows(), groups), by_head(values.rows(), groups)
             mixed[token] = attend_one(tape.arithmetic, query[token], seen, held, factor).ravel()
@@ -187,6 +266,7 @@ class SsmState:
         for token in range(x.shape[0]):
             states.append((decay * states[-1]) + (b * inner[token]))
             mixed[token] = (c * states[-1]) + (e * inner[token])
+        # the live state and those that a cut may return to
         kept = tuple(states[-(self.slack + 1) :])
         return apply(tape, mixer.output, mixed), replace(self, states=kept, length=self.length + x.shape[0])
 

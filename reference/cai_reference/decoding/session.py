@@ -13,15 +13,7 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
-from cai_reference.decoding.errors import (
-    CapacityExceeded,
-    InvalidCapacity,
-    NothingToFeed,
-    SnapshotOfAnotherModel,
-    TokenOutOfRange,
-    TruncationOutOfRange,
-    TruncationRefused,
-)
+from cai_reference.decoding.errors import SessionError
 from cai_reference.decoding.latent_states import HeadsState, LatentCache, LatentState
 from cai_reference.decoding.layer_states import (
     Accounting,
@@ -30,13 +22,12 @@ from cai_reference.decoding.layer_states import (
     LayerState,
     SsmState,
 )
-from cai_reference.layers import embedding
-from cai_reference.layers.attention import Attention
+from cai_reference.layers.attention import GroupedQueryAttention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
-from cai_reference.layers.grouped_query_attention import GroupedQueryAttention
 from cai_reference.layers.latent_attention import LatentAttention
-from cai_reference.models.block import Block, Norm, TokenLayer
-from cai_reference.models.stack import DecoderStack
+from cai_reference.layers.matrices import embedding
+from cai_reference.layers.multi_head_attention import Attention
+from cai_reference.models.stack import Block, DecoderStack, Norm, TokenLayer
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Session:
     """One sequence being decoded.
 
     Raises:
-        InvalidCapacity: start or slack is negative, or the capacity below 1.
+        SessionError (invalid-capacity): start or slack is negative, or the capacity below 1.
     """
 
     def __init__(self, model: DecoderStack, arithmetic: Arithmetic, options: SessionOptions | None = None) -> None:
@@ -80,7 +71,9 @@ class Session:
         self.options = options or SessionOptions()
         self.capacity = model.configuration.context if self.options.capacity is None else self.options.capacity
         if self.options.start < 0 or self.capacity < 1 or self.options.slack < 0:
-            raise InvalidCapacity(self.options.start, self.capacity, self.options.slack)
+            raise SessionError(
+                "invalid-capacity", start=self.options.start, capacity=self.capacity, slack=self.options.slack
+            )
         self._tape = Tape(arithmetic, recording=False)
         self.reset()
 
@@ -98,14 +91,15 @@ class Session:
         """Feed tokens and return, for each head, the logits [tokens, vocabulary] after each of them.
 
         Raises:
-            NothingToFeed, TokenOutOfRange, CapacityExceeded: before anything is computed.
-            NonFiniteScore, AutogradError: a number left the range of binary64.
-            ZeroEnergyRow: a norm without an epsilon met a row of zeros.
+            SessionError (nothing-to-feed, token-out-of-range, capacity-exceeded): before anything is computed.
+            `non-finite-score`, AutogradError: a number left the range of binary64.
+            LayerError (zero-energy-row): a norm without an epsilon met a row of zeros.
         """
         self._check(ids)
         # Overflow is an error with a place, raised by tape and attention, not a warning without one.
         with np.errstate(over="ignore", invalid="ignore"):
             logits, states = self._computed(ids)
+        # only now: a call that raises has changed nothing
         self._states, self._length = states, self._length + len(ids)
         return logits
 
@@ -113,16 +107,17 @@ class Session:
         """Forget all but the first `length` tokens, exactly as if the rest had never been fed.
 
         Raises:
-            TruncationOutOfRange: the session is shorter, or `length` is negative.
-            TruncationRefused: a layer has dropped what it would need.
+            SessionError (truncation-out-of-range): the session is shorter, or `length` is negative.
+            SessionError (truncation-refused): a layer has dropped what it would need.
         """
         if not 0 <= length <= self._length:
-            raise TruncationOutOfRange(length, self._length)
+            raise SessionError("truncation-out-of-range", requested=length, length=self._length)
         if length == self._length:
             return
         for layer, state in enumerate(self._states):
+            # all layers are asked before any is cut
             if length < state.earliest():
-                raise TruncationRefused(layer, length, state.earliest())
+                raise SessionError("truncation-refused", layer=layer, requested=length, earliest=state.earliest())
         self._states = tuple(state.truncated(length) for state in self._states)
         self._length = length
 
@@ -139,15 +134,16 @@ class Session:
         """Return to a snapshot, which stays usable.
 
         Raises:
-            SnapshotOfAnotherModel: it was taken of another model, in another arithmetic, or of a session opened in
+            SessionError (snapshot-of-another-model): it was taken of another model, in another arithmetic, or of a
+                session opened in
                 another way.
         """
         if snapshot.model is not self.model:
-            raise SnapshotOfAnotherModel("model")
+            raise SessionError("snapshot-of-another-model", what="model")
         if snapshot.arithmetic != self.arithmetic:
-            raise SnapshotOfAnotherModel("arithmetic")
+            raise SessionError("snapshot-of-another-model", what="arithmetic")
         if snapshot.options != self.options:
-            raise SnapshotOfAnotherModel("kind of session")
+            raise SessionError("snapshot-of-another-model", what="kind of session")
         self._states = tuple(state.copy() for state in snapshot.states)
         self._length = snapshot.length
 
@@ -157,13 +153,13 @@ class Session:
 
     def _check(self, ids: Sequence[int]) -> None:
         if not ids:
-            raise NothingToFeed
+            raise SessionError("nothing-to-feed")
         vocabulary = self.model.configuration.vocabulary
         for index, token in enumerate(ids):
             if not 0 <= token < vocabulary:
-                raise TokenOutOfRange(index, token, vocabulary)
+                raise SessionError("token-out-of-range", index=index, token=token, vocabulary=vocabulary)
         if self._length + len(ids) > self.capacity:
-            raise CapacityExceeded(self._length, len(ids), self.capacity)
+            raise SessionError("capacity-exceeded", length=self._length, count=len(ids), capacity=self.capacity)
 
     def _computed(self, ids: Sequence[int]) -> tuple[list[Array], tuple[LayerState, ...]]:
         """Return the logits of each head and the states after the tokens; the session's own states stay readable."""
@@ -182,6 +178,7 @@ class Session:
         normed = self._normed(block.norm1, x)
         mixed, after = state.feed(self._tape, normed, position)
         if block.norm2 is None:
+            # the order of the batch path, or the bits would differ
             return (x + mixed) + self._fed(block.feed_forward, normed), after
         residual = mixed + x
         return self._fed(block.feed_forward, self._normed(block.norm2, residual)) + residual, after

@@ -14,6 +14,9 @@ Draws of a pass, in this order, each used once: those of the draft, guess by gue
 rejected, the draw of its test; then that of the residual or the bonus. A test takes its draw even where the outcome is
 certain. A bonus at temperature 0 takes none. EOS ends the block in which it is committed, and nothing is drawn after
 it; no block exceeds the budget or the context. Without guesses this is `sample_generation`, draw by draw.
+
+A stochastic draft hands over each guess with the law from which it was drawn, because the target must weigh the guess
+by exactly that law: any other biases the text.
 """
 
 from __future__ import annotations
@@ -21,18 +24,82 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.decoding.errors import SamplingError
 from cai_reference.decoding.generation import DecoderStop, DraftPass, Limits, Path, check_prompt, stop_after
-from cai_reference.decoding.sampling.choice import Units, choose, draw
-from cai_reference.decoding.sampling.compensated import compensated_sum
-from cai_reference.decoding.sampling.distribution import Distribution, distribution_of
-from cai_reference.decoding.sampling.errors import ImpossibleProposal, ProposalWidth
-from cai_reference.decoding.sampling.settings import SamplingSettings
-from cai_reference.decoding.stochastic_drafts import Proposal, StochasticDraft
+from cai_reference.decoding.sampling import (
+    Distribution,
+    SamplingSettings,
+    UnitInterval,
+    choose,
+    compensated_sum,
+    distribution_of,
+    draw,
+)
 from cai_reference.splitmix import SplitMix64
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A guessed token and the law [vocabulary] from which it was drawn."""
+
+    token: int
+    law: Array
+
+
+class StochasticDraft(Protocol):
+    """A source of guesses with their laws."""
+
+    @property
+    def forwards(self) -> int:
+        """How often a draft model was called."""
+        ...
+
+    def propose(self, ids: Sequence[int], count: int, generator: UnitInterval) -> list[Proposal]:
+        """Return at most `count` guesses for what follows `ids`, drawn from `generator` in their order."""
+        ...
+
+    def committed(self, heads: Sequence[Array]) -> None:
+        """Learn, for each head, the logits [vocabulary] from which the last committed token was chosen."""
+        ...
+
+
+class SampledDraft:
+    """A model that is sampled along a path of its own: one draw a guess, none at temperature 0.
+
+    Its settings may differ from the target's; they decide how many guesses are right, not what is generated. A session
+    under the path needs as much slack as guesses are made at a time.
+    """
+
+    def __init__(self, path: Path, settings: SamplingSettings, arithmetic: Arithmetic) -> None:
+        self._path = path
+        self._settings = settings
+        self._arithmetic = arithmetic
+
+    @property
+    def forwards(self) -> int:
+        """The calls of the path's model."""
+        return self._path.forwards
+
+    def propose(self, ids: Sequence[int], count: int, generator: UnitInterval) -> list[Proposal]:
+        """Draw one guess after the other; the path then forgets them."""
+        proposals: list[Proposal] = []
+        for _ in range(count):
+            sequence = [*ids, *(proposal.token for proposal in proposals)]
+            logits = self._path.after(sequence, 1)[0][0]
+            distribution = distribution_of(logits, self._settings, self._arithmetic)
+            choice = draw(distribution, generator)
+            proposals.append(Proposal(choice.token, distribution.probabilities))
+        if count > 0:
+            self._path.keep(len(ids))
+        return proposals
+
+    def committed(self, heads: Sequence[Array]) -> None:
+        """Nothing to learn: the next proposal reads what was committed."""
 
 
 class Source(StrEnum):
@@ -84,15 +151,16 @@ def acceptance(target: Array, proposal: Proposal) -> float:
     """Return min(1, p(x) / q(x)) for a guess x, with p the target's law [vocabulary] and q the draft's.
 
     Raises:
-        ProposalWidth: the laws are over different vocabularies.
-        ImpossibleProposal: q(x) is 0, or x is no id.
+        SamplingError (proposal-width): the laws are over different vocabularies.
+        SamplingError (impossible-proposal): q(x) is 0, or x is no id.
     """
     vocabulary = len(target)
     if len(proposal.law) != vocabulary:
-        raise ProposalWidth(len(proposal.law), vocabulary)
+        raise SamplingError("proposal-width", draft=len(proposal.law), target=vocabulary)
     if not (0 <= proposal.token < vocabulary and proposal.law[proposal.token] > 0.0):
-        raise ImpossibleProposal(proposal.token, vocabulary)
+        raise SamplingError("impossible-proposal", token=proposal.token, vocabulary=vocabulary)
     wanted, given = float(target[proposal.token]), float(proposal.law[proposal.token])
+    # without dividing where the quotient would be 1 or more
     return 1.0 if wanted >= given else wanted / given
 
 
@@ -101,26 +169,29 @@ def residual(target: Array, law: Array) -> Array:
 
     Two laws that differ only by rounding may leave nothing; then it is the target's law.
     """
+    # only where the target wants more than the draft gave
     surplus = np.maximum(target - law, 0.0)
     mass = compensated_sum(surplus.tolist())
     return surplus / mass if mass > 0.0 else target
 
 
-def verify(target: Array, proposal: Proposal, generator: Units) -> Commit:
+def verify(target: Array, proposal: Proposal, generator: UnitInterval) -> Commit:
     """Accept a guess, or draw from the residual; one draw for the test, a second one for the residual.
 
     Raises:
-        ProposalWidth, ImpossibleProposal: before anything is drawn.
+        SamplingError (proposal-width, impossible-proposal): before anything is drawn.
     """
     threshold = acceptance(target, proposal)
     unit = generator.unit()
+    # strict: a guess that the target excludes is not accepted by a draw of 0
     if unit < threshold:
         return Commit(proposal.token, Source.ACCEPTED, (unit,))
+    # the first number is known to be large, so that it cannot be used twice
     second = generator.unit()
     return Commit(choose(residual(target, proposal.law), second).token, Source.RESIDUAL, (unit, second))
 
 
-def bonus(target: Distribution, generator: Units) -> Commit:
+def bonus(target: Distribution, generator: UnitInterval) -> Commit:
     """Draw the token behind an accepted block."""
     choice = draw(target, generator)
     return Commit(choice.token, Source.BONUS, () if choice.unit is None else (choice.unit,))
@@ -141,9 +212,9 @@ def sample_speculatively(
     After each pass the path is cut to what was committed, less one, as in greedy speculation.
 
     Raises:
-        EmptyPrompt, PromptTooLong: before any model call.
+        DecodingError (empty-prompt, prompt-too-long): before any model call.
         SessionError, AutogradError: path or draft failed.
-        SamplingError, NonFiniteLogit: a choice failed, or a proposal is impossible.
+        SamplingError, `non-finite-logit`: a choice failed, or a proposal is impossible.
     """
     check_prompt(prompt, limits)
     ids = list(prompt)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_reference.text.errors import ControlTokenInContent, InvalidUtf8, UnknownToken
+from cai_reference.text.errors import BpeTokenizerError
 from cai_reference.text.tokenizer import BOS, EOS, BpeTokenizer
 
 REPLACEMENT: Final = "\ufffd"
@@ -43,13 +43,15 @@ class TextStream:
         """Take one id and return the characters that it completes, perhaps none.
 
         Raises:
-            ControlTokenInContent, UnknownToken: the id stands for no bytes; its position counts from the first push.
-            InvalidUtf8: the bytes can be no part of UTF-8; `valid_up_to` counts from the first push.
+            BpeTokenizerError (control-token-in-content, unknown-token): the id stands for no bytes; its position counts
+                from the first push.
+            BpeTokenizerError (invalid-utf8): the bytes can be no part of UTF-8; `valid_up_to` counts from the first
+                push.
         """
         if token in (BOS, EOS):
-            raise ControlTokenInContent(self._tokens, token)
+            raise BpeTokenizerError("control-token-in-content", position=self._tokens, token_id=token)
         if not 0 <= token < self._tokenizer.vocabulary_size:
-            raise UnknownToken(self._tokens, token)
+            raise BpeTokenizerError("unknown-token", position=self._tokens, token_id=token)
         text, rest, read = self._decoded(self._pending + self._tokenizer.decode_content([token]))
         self._pending = rest
         self._read += read
@@ -60,10 +62,11 @@ class TextStream:
         """End the text: return U+FFFD for an unfinished character where replacing, else nothing; then start anew.
 
         Raises:
-            InvalidUtf8: the text ends inside a character, and the stream does not replace; its `error_length` is None.
+            BpeTokenizerError (invalid-utf8): the text ends inside a character, and the stream does not replace; its
+                `error_length` is None.
         """
         if self._pending and not self._replace:
-            raise InvalidUtf8(self._read, None)
+            raise BpeTokenizerError("invalid-utf8", valid_up_to=self._read, error_length=None)
         text = REPLACEMENT if self._pending else ""
         self._start()
         return text
@@ -78,10 +81,13 @@ class TextStream:
             except UnicodeDecodeError as error:
                 first, end = start + error.start, start + error.end
                 pieces.append(data[start:first].decode("utf-8"))
+                # an unfinished character may go on with the next token
                 if error.reason == "unexpected end of data":
                     return "".join(pieces), data[first:], first
                 if not self._replace:
-                    raise InvalidUtf8(self._read + first, end - first) from None
+                    raise BpeTokenizerError(
+                        "invalid-utf8", valid_up_to=self._read + first, error_length=end - first
+                    ) from None
                 pieces.append(REPLACEMENT)
                 start = end
             else:

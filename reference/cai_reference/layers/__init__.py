@@ -1,8 +1,25 @@
-"""Layers: embedding, linear map, SwiGLU, and how their parameters are named and initialised."""
+"""Layers: a file each; what all share is here, how a forward pass is observed.
 
-from cai_reference.layers.embedding import embedding
-from cai_reference.layers.initialization import xavier_limit, xavier_uniform
-from cai_reference.layers.linear import linear
-from cai_reference.layers.swiglu import swiglu
+Layers name what they compute, whoever is interested keeps it. A trace records these stages in the order in which they
+are computed, so that the first one that differs tells where two implementations part.
+"""
 
-__all__ = ["embedding", "linear", "swiglu", "xavier_limit", "xavier_uniform"]
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cai_reference.autograd import Variable
+
+Observe = Callable[[str, Variable], None]
+"""Takes the name of a stage and its value."""
+
+
+def ignore(name: str, value: Variable) -> None:
+    """Keep nothing."""
+
+
+def within(observe: Observe, prefix: str) -> Observe:
+    """Return an observer that puts a prefix before every name."""
+    if observe is ignore:
+        return ignore
+    return lambda name, value: observe(f"{prefix}.{name}", value)

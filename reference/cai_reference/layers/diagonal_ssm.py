@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cai_reference.autograd import Parameter, Tape, Variable, diagonal_scan, logistic
-from cai_reference.layers.observation import Observe, ignore
-from cai_reference.layers.projection import Projection, project
-from cai_reference.splitmix import SplitMix64
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import logistic
+from cai_reference.autograd.scan import diagonal_scan
+from cai_reference.layers import Observe, ignore
+from cai_reference.layers.matrices import Projection, Units
+from cai_reference.layers.projection import project
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class DiagonalSsm:
     output: Projection
 
     @classmethod
-    def initialize(cls, name: str, width: int, channels_per_group: int | None, generator: SplitMix64) -> DiagonalSsm:
+    def initialize(cls, name: str, width: int, channels_per_group: int | None, generator: Units) -> DiagonalSsm:
         """Draw inner, then output; the vectors draw nothing."""
         inner = project(f"{name}.inner", width, width, channels_per_group, generator)
         output = project(f"{name}.output", width, width, channels_per_group, generator)
@@ -48,6 +50,7 @@ class DiagonalSsm:
     def __call__(self, tape: Tape, x: Variable, start: int = 0, observe: Observe = ignore) -> Variable:
         """Mix [batch, tokens, width]; the recurrence knows no positions, so `start` changes nothing."""
         inner = self.inner(tape, x)
+        # in (0, 1), so that the state cannot grow without input
         decay = logistic(tape, self.a_raw)
         scanned = diagonal_scan(tape, inner, decay, self.b, self.c, self.e)
         observe("scanned", scanned)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, multiply, tanh
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import tanh
+from cai_reference.autograd.operations import add, multiply
 
 
 @dataclass(frozen=True)
@@ -37,4 +39,5 @@ class DynamicTanh:
 
     def __call__(self, tape: Tape, x: Variable) -> Variable:
         """Map [..., width] to [..., width]."""
+        # α inside, γ and β outside the tanh
         return add(tape, multiply(tape, self.gamma, tanh(tape, multiply(tape, self.alpha, x))), self.beta)

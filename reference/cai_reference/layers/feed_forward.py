@@ -1,7 +1,7 @@
-"""The feed-forward layer of a decoder block: up to a slab of two halves, SwiGLU, and down.
+"""The feed-forward layer of Llama models: three matrices without biases, (SiLU(x gate) · (x up)) down.
 
-Of the slab's two halves a and b, the **second** is the gate: a · (b · σ(b)) (CAI NEURAL API; other libraries gate
-with the first half).
+`gate` is the branch through SiLU (Shazeer, "GLU variants improve Transformer", 2020; course, chapter 31). The layer
+with one slab, whose second half is the gate, is `feed_forward`.
 """
 
 from __future__ import annotations
@@ -9,37 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cai_reference.autograd import Parameter, Tape, Variable, channels, multiply, silu
-from cai_reference.layers.observation import Observe, ignore
-from cai_reference.layers.projection import Projection, project
-from cai_reference.splitmix import SplitMix64
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.operations import multiply, silu
+from cai_reference.layers import Observe, ignore
+from cai_reference.layers.matrices import BiasFree, Units
 
 
 @dataclass(frozen=True)
-class FeedForward:
-    """`up` maps width to 2 · inner, `down` maps inner to width."""
+class GatedFeedForward:
+    """`gate` and `up` map width to inner, `down` maps inner to width."""
 
-    up: Projection
-    down: Projection
+    gate: BiasFree
+    up: BiasFree
+    down: BiasFree
 
     @classmethod
-    def initialize(
-        cls, name: str, width: int, inner: int, channels_per_group: int | None, generator: SplitMix64
-    ) -> FeedForward:
-        """Draw up, then down."""
-        up = project(f"{name}.up", width, 2 * inner, channels_per_group, generator)
-        return cls(up, project(f"{name}.down", inner, width, channels_per_group, generator))
+    def initialize(cls, name: str, width: int, inner: int, generator: Units) -> GatedFeedForward:
+        """Draw gate, up, down."""
+        return cls(
+            BiasFree.initialize(f"{name}.gate", width, inner, generator),
+            BiasFree.initialize(f"{name}.up", width, inner, generator),
+            BiasFree.initialize(f"{name}.down", inner, width, generator),
+        )
 
     def parameters(self) -> Iterator[Parameter]:
-        """Yield up, then down."""
-        yield from self.up.parameters()
-        yield from self.down.parameters()
+        """Yield gate, up, down."""
+        for part in (self.gate, self.up, self.down):
+            yield from part.parameters()
 
     def __call__(self, tape: Tape, x: Variable, observe: Observe = ignore) -> Variable:
         """Map [..., width] to [..., width], each token by itself."""
-        slab = self.up(tape, x)
-        inner = slab.shape[-1] // 2
-        gate = silu(tape, channels(tape, slab, inner, 2 * inner))
-        gated = multiply(tape, channels(tape, slab, 0, inner), gate)
+        # the gate passes SiLU, the other branch stays linear
+        activated = silu(tape, self.gate(tape, x))
+        gated = multiply(tape, activated, self.up(tape, x))
         observe("gated", gated)
         return self.down(tape, gated)

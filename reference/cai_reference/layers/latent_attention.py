@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, concatenate, reshape
-from cai_reference.layers.attention import attend, check_heads, merge_heads, split_heads
-from cai_reference.layers.errors import OddRopeWidth
-from cai_reference.layers.observation import Observe, ignore
-from cai_reference.layers.projection import Dense, Projection, project
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import concatenate
+from cai_reference.autograd.operations import add, reshape
+from cai_reference.errors import LayerError
+from cai_reference.layers import Observe, ignore
+from cai_reference.layers.attention import attend, merge_heads, split_heads
+from cai_reference.layers.matrices import Projection, Units
+from cai_reference.layers.multi_head_attention import check_heads
+from cai_reference.layers.projection import Dense, project
 from cai_reference.layers.rope import rotate
-from cai_reference.splitmix import SplitMix64
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,16 @@ class LatentAttention:
         rope: int,
         rope_base: float,
         channels_per_group: int | None,
-        generator: SplitMix64,
+        generator: Units,
     ) -> LatentAttention:
         """Draw query, latent, key, value, rope query, rope key, output. Only query and output are ever grouped.
 
         Raises:
-            HeadsDoNotDivide, OddRopeWidth: the sizes do not fit.
+            LayerError (heads-do-not-divide, odd-rope-width): the sizes do not fit.
         """
         check_heads(width, heads)
         if rope < 1 or rope % 2:
-            raise OddRopeWidth(rope)
+            raise LayerError("odd-rope-width", width=rope)
         return cls(
             project(f"{name}.query", width, width, channels_per_group, generator),
             Dense.initialize(f"{name}.latent", width, latent, generator),
@@ -99,9 +102,11 @@ class LatentAttention:
         key = split_heads(tape, self.key(tape, latent), self.heads)
         value = split_heads(tape, self.value(tape, latent), self.heads)
         rope_query = rotate(tape, split_heads(tape, self.rope_query(tape, x), self.heads), start, self.rope_base)
+        # one key for all heads, turned before it is shared
         rope_key = rotate(tape, self.rope_key(tape, x), start, self.rope_base)
         observe("rope_key", rope_key)
         shared = self._shared(tape, rope_key)
+        # content first, position behind: one score is the sum of both parts
         query, key = concatenate(tape, [query, rope_query]), concatenate(tape, [key, shared])
         observe("query", query)
         observe("key", key)
@@ -112,5 +117,6 @@ class LatentAttention:
     def _shared(self, tape: Tape, rope_key: Variable) -> Variable:
         """Repeat [batch, tokens, r] for every head: [batch, heads, tokens, r]."""
         batch, tokens, rope = rope_key.shape
+        # a broadcast sum, so that the gradient of the shared key is summed over the heads
         zeros = tape.constant(np.zeros((batch, self.heads, tokens, rope)))
         return add(tape, zeros, reshape(tape, rope_key, (batch, 1, tokens, rope)))

@@ -1,4 +1,7 @@
-"""Projections: a linear map with bias, dense or in groups.
+"""Projections with bias, y = x W + b: dense, or in groups.
+
+W has shape [inputs, outputs]; x has shape [..., inputs]. Every output is the whole ascending sum over the inputs, to
+which the bias, where there is one, is added last (course, chapter 19).
 
 A grouped projection splits inputs and outputs into G contiguous groups and maps each group by itself, with G times
 fewer weights. To let groups talk, its outputs are interleaved, and where there are at least as many inputs as outputs
@@ -10,26 +13,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, matmul, permute_channels, reshape, swap_axes
-from cai_reference.layers.initialization import check_name, xavier_limit, xavier_uniform
-from cai_reference.layers.linear import linear
-from cai_reference.splitmix import SplitMix64
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import permute_channels
+from cai_reference.autograd.operations import add, matmul, reshape, swap_axes
+from cai_reference.errors import LinearError
+from cai_reference.layers.matrices import Projection, Units, check_name, xavier_limit, xavier_uniform
 
 
-class Projection(Protocol):
-    """A map of the last axis."""
+def linear(tape: Tape, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
+    """Return x W + b.
 
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield weights and biases, in registry order."""
-        ...
+    Args:
+        tape: what records.
+        x: shape [..., inputs], at least 2 axes.
+        weight: shape [inputs, outputs].
+        bias: shape [outputs], or None.
 
-    def __call__(self, tape: Tape, x: Variable) -> Variable:
-        """Map [..., inputs] to [..., outputs]."""
-        ...
+    Returns:
+        Shape [..., outputs].
+
+    Raises:
+        LinearError (weight-rank, zero-input-width, zero-output-width): the weight is not a matrix.
+        LinearError (bias-rank, bias-width-mismatch): the bias does not fit it.
+        LinearError (input-rank, input-width-mismatch): the input does not fit it.
+    """
+    if len(weight.shape) != 2:
+        raise LinearError("weight-rank", rank=len(weight.shape))
+    inputs, outputs = weight.shape
+    if inputs == 0:
+        raise LinearError("zero-input-width")
+    if outputs == 0:
+        raise LinearError("zero-output-width")
+    if bias is not None:
+        if len(bias.shape) != 1:
+            raise LinearError("bias-rank", rank=len(bias.shape))
+        if bias.shape[0] != outputs:
+            raise LinearError("bias-width-mismatch", expected=outputs, actual=bias.shape[0])
+    if len(x.shape) < 2:
+        raise LinearError("input-rank", rank=len(x.shape))
+    if x.shape[-1] != inputs:
+        raise LinearError("input-width-mismatch", expected=inputs, actual=x.shape[-1])
+    product = matmul(tape, x, weight)
+    return product if bias is None else add(tape, product, bias)
 
 
 @dataclass(frozen=True)
@@ -40,7 +68,7 @@ class Dense:
     bias: Parameter
 
     @classmethod
-    def initialize(cls, name: str, inputs: int, outputs: int, generator: SplitMix64) -> Dense:
+    def initialize(cls, name: str, inputs: int, outputs: int, generator: Units) -> Dense:
         """Draw W by Xavier's rule; b is zero and draws nothing."""
         weight = xavier_uniform(f"{name}.weight", inputs, outputs, generator)
         return cls(weight, Parameter(f"{name}.bias", np.zeros(outputs)))
@@ -62,7 +90,7 @@ class GroupedLinear:
     bias: Parameter
 
     @classmethod
-    def initialize(cls, name: str, inputs: int, outputs: int, groups: int, generator: SplitMix64) -> GroupedLinear:
+    def initialize(cls, name: str, inputs: int, outputs: int, groups: int, generator: Units) -> GroupedLinear:
         """Draw W group by group, with the fans of one group; b is zero and draws nothing."""
         check_name(f"{name}.weight")
         shape = (groups, inputs // groups, outputs // groups)
@@ -84,6 +112,7 @@ class GroupedLinear:
         """Map [..., inputs] to [..., outputs], group by group."""
         groups, inputs, outputs = self.weight.shape
         rows = x.value.size // (groups * inputs)
+        # groups in front, so that each is a product of its own
         split = swap_axes(tape, reshape(tape, x, (rows, groups, inputs)), 0, 1)
         mapped = swap_axes(tape, matmul(tape, split, self.weight), 0, 1)
         return add(tape, reshape(tape, mapped, (*x.shape[:-1], groups * outputs)), self.bias)
@@ -102,7 +131,7 @@ class GroupedStack:
 
     @classmethod
     def initialize(
-        cls, name: str, inputs: int, outputs: int, channels_per_group: int, generator: SplitMix64, *, mix: bool = True
+        cls, name: str, inputs: int, outputs: int, channels_per_group: int, generator: Units, *, mix: bool = True
     ) -> GroupedStack:
         """Choose the largest number of groups that leaves `channels_per_group` inputs to each, and draw the weights.
 
@@ -129,12 +158,14 @@ class GroupedStack:
             return first
         outputs = first.shape[-1]
         mixed = permute_channels(tape, first, interleaving(outputs, outputs // self.first.groups))
+        # the residual is around the second map, from before the interleaving
         return mixed if self.second is None else add(tape, self.second(tape, mixed), first)
 
 
 def group_count(inputs: int, outputs: int, channels_per_group: int) -> int:
     """Return the largest common divisor of both widths that is at most min(inputs, outputs, inputs / channels)."""
     most = max(1, min(inputs, outputs, inputs // channels_per_group))
+    # group counts have to divide both widths
     return max(groups for groups in range(1, most + 1) if inputs % groups == 0 and outputs % groups == 0)
 
 
@@ -147,12 +178,13 @@ def interleaving(width: int, step: int) -> list[int]:
     sources = [0] * width
     for source in range(width):
         product = source * step
+        # the feature that moves to this place
         sources[(product % width + product // width) % width] = source
     return sources
 
 
 def project(
-    name: str, inputs: int, outputs: int, channels_per_group: int | None, generator: SplitMix64, *, mix: bool = True
+    name: str, inputs: int, outputs: int, channels_per_group: int | None, generator: Units, *, mix: bool = True
 ) -> Projection:
     """Make a dense projection, or a grouped stack where a number of channels per group is given."""
     if channels_per_group is None:

@@ -26,10 +26,8 @@ from enum import StrEnum
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import Parameter, Tape, Variable
-from cai_reference.autograd.errors import EmptyMeanAxis, NonFiniteForward
-from cai_reference.autograd.graph import first_non_finite
-from cai_reference.layers.errors import GainShapeMismatch, InvalidNormEpsilon, ZeroEnergyRow
+from cai_reference.autograd import Parameter, Tape, Variable, first_non_finite
+from cai_reference.errors import AutogradError, LayerError
 
 
 class InverseForm(StrEnum):
@@ -44,7 +42,7 @@ class RmsNorm:
     """The gain, of shape [width], starts as ones and draws nothing.
 
     Raises:
-        InvalidNormEpsilon: ε is negative or not finite.
+        LayerError (invalid-norm-epsilon): ε is negative or not finite.
     """
 
     gain: Parameter
@@ -76,19 +74,20 @@ def rms_norm(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: Inve
     """Normalise every row of [..., width] and multiply by a gain [width].
 
     Raises:
-        EmptyMeanAxis: rows have no features.
-        GainShapeMismatch: the gain is not a vector of the rows' width.
-        ZeroEnergyRow: ε is 0 and the mean square of a row is, too.
-        NonFiniteForward: a mean square or a result is beyond binary64.
+        AutogradError (empty-mean-axis): rows have no features.
+        LayerError (gain-shape-mismatch): the gain is not a vector of the rows' width.
+        LayerError (zero-energy-row): ε is 0 and the mean square of a row is, too.
+        AutogradError (non-finite-forward): a mean square or a result is beyond binary64.
     """
     width, arithmetic = x.shape[-1], tape.arithmetic
     if width == 0:
-        raise EmptyMeanAxis(len(x.shape) - 1)
+        raise AutogradError("empty-mean-axis", axis=len(x.shape) - 1)
     if gain.shape != (width,):
-        raise GainShapeMismatch(width, gain.shape)
+        raise LayerError("gain-shape-mismatch", width=width, shape=gain.shape)
+    # ε is inside the root
     shifted = _mean_squares(arithmetic, x.value) + epsilon
     if (shifted == 0.0).any():
-        raise ZeroEnergyRow(int(np.argmax(shifted == 0.0)))
+        raise LayerError("zero-energy-row", row=int(np.argmax(shifted == 0.0)))
     inverse = _inverse_root(arithmetic, shifted, form)
     # Overflow is reported by the tape as an error with a place, not as a warning without one.
     with np.errstate(over="ignore"):
@@ -98,9 +97,11 @@ def rms_norm(tape: Tape, x: Variable, gain: Variable, epsilon: float, form: Inve
     def pullback(adjoint: Array) -> tuple[Array, Array, Array, Array]:
         toward_normalized = adjoint * gain.value
         toward_inverse = arithmetic.sum(toward_normalized * x.value, axis=-1, keepdims=True)
+        # d(v^−½)/dv = −½ · v^−½ / v
         toward_mean = ((toward_inverse * inverse) * -0.5) / shifted
         through_square = (toward_mean / width) * x.value
         toward_gain = arithmetic.sum(adjoint * normalized, axis=tuple(range(x.value.ndim - 1)))
+        # x is an operand three times: the factor of the square counts twice
         return toward_normalized * inverse, through_square, through_square, toward_gain
 
     return tape.record("rms norm", value, (x, x, x, gain), pullback)
@@ -110,10 +111,10 @@ def check_epsilon(epsilon: float) -> None:
     """Refuse an ε that is negative or not finite.
 
     Raises:
-        InvalidNormEpsilon: with its value.
+        LayerError (invalid-norm-epsilon): with its value.
     """
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise InvalidNormEpsilon(epsilon)
+        raise LayerError("invalid-norm-epsilon", epsilon=epsilon)
 
 
 def _mean_squares(arithmetic: Arithmetic, x: Array) -> Array:
@@ -123,7 +124,7 @@ def _mean_squares(arithmetic: Arithmetic, x: Array) -> Array:
         means: Array = arithmetic.sum(x * x, axis=-1, keepdims=True) / x.shape[-1]
     index = first_non_finite(means)
     if index is not None:
-        raise NonFiniteForward("mean square", index, float(means.flat[index]))
+        raise AutogradError("non-finite-forward", operation="mean square", index=index, value=float(means.flat[index]))
     return means
 
 
@@ -131,4 +132,5 @@ def _inverse_root(arithmetic: Arithmetic, shifted: Array, form: InverseForm) -> 
     if form is InverseForm.INVERSE_ROOT:
         inverse: Array = 1.0 / np.sqrt(shifted)
         return inverse
+    # a power without pow, whose last bits differ between libraries
     return arithmetic.exp(arithmetic.log(shifted) * -0.5)

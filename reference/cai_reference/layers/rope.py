@@ -19,7 +19,7 @@ import numpy as np
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
-from cai_reference.layers.errors import InvalidRopeBase, OddRopeWidth
+from cai_reference.errors import LayerError
 
 
 class RopeLayout(StrEnum):
@@ -48,7 +48,7 @@ class Rope:
     """How positions are told: base, layout, and the making of the frequencies.
 
     Raises:
-        InvalidRopeBase: the base is not a positive finite number.
+        LayerError (invalid-rope-base): the base is not a positive finite number.
     """
 
     base: float
@@ -79,11 +79,12 @@ def rotation(
     """Return the tables for positions start … start + positions − 1; they are made once and never written to.
 
     Raises:
-        OddRopeWidth: features cannot be paired.
+        LayerError (odd-rope-width): features cannot be paired.
     """
     if width % 2:
-        raise OddRopeWidth(width)
+        raise LayerError("odd-rope-width", width=width)
     thetas = _exponential if frequencies is Frequencies.EXPONENTIAL else _nearest
+    # position · θ_j, one rounded product each
     angles = np.arange(start, start + positions, dtype=np.float64)[:, None] * thetas(arithmetic, width, base)
     tables = Rotation(arithmetic.cos(angles), arithmetic.sin(angles))
     tables.cosines.flags.writeable = tables.sines.flags.writeable = False
@@ -102,6 +103,7 @@ def turn(x: Array, cosines: Array, sines: Array, layout: RopeLayout = RopeLayout
     with np.errstate(over="ignore"):
         result[..., first] = left * cosines - right * sines
         result[..., second] = left * sines + right * cosines
+    # −0.0 becomes +0.0
     return result + 0.0
 
 
@@ -118,12 +120,13 @@ def rotate(
     The gradient is turned back.
 
     Raises:
-        OddRopeWidth: features cannot be paired.
+        LayerError (odd-rope-width): features cannot be paired.
     """
     tokens, width = x.shape[-2:]
     table = rotation(tape.arithmetic, start, tokens, width, base, frequencies)
 
     def pullback(adjoint: Array) -> tuple[Array]:
+        # the inverse of a rotation turns the other way
         return (turn(adjoint, table.cosines, -table.sines, layout),)
 
     return tape.record("rope", turn(x.value, table.cosines, table.sines, layout), (x,), pullback)
@@ -133,14 +136,15 @@ def check_base(base: float) -> None:
     """Refuse a base of which there are no powers.
 
     Raises:
-        InvalidRopeBase: with its value.
+        LayerError (invalid-rope-base): with its value.
     """
     if not (math.isfinite(base) and base > 0.0):
-        raise InvalidRopeBase(base)
+        raise LayerError("invalid-rope-base", base=base)
 
 
 @lru_cache(maxsize=64)
 def _exponential(arithmetic: Arithmetic, width: int, base: float) -> Array:
+    # divided before it is multiplied by the logarithm, as strict/1 has it
     exponents = (-2.0 * np.arange(width // 2, dtype=np.float64)) / float(width)
     return arithmetic.exp(exponents * arithmetic.log(base))
 
@@ -155,6 +159,7 @@ def _nearest_power(base: float, up: int, down: int, guess: float) -> float:
     """Return the double nearest to base^(−up/down), starting from one close by."""
     if not math.isfinite(guess):
         return guess
+    # powers of whole numbers: the smaller the exponents, the faster
     shared = math.gcd(up, down)
     up, down = up // shared, down // shared
     numerator, denominator = base.as_integer_ratio()

@@ -6,17 +6,10 @@ Transformer", 2020; course, chapter 20). No biases.
 
 from __future__ import annotations
 
-from cai_reference.autograd import Tape, Variable, multiply, silu
-from cai_reference.autograd.errors import AutogradError
-from cai_reference.layers.errors import (
-    BranchHiddenWidthMismatch,
-    BranchInputWidthMismatch,
-    DownInputWidthMismatch,
-    GateFailed,
-    LinearError,
-    ProjectionFailed,
-)
-from cai_reference.layers.linear import linear
+from cai_reference.autograd import Tape, Variable
+from cai_reference.autograd.operations import multiply, silu
+from cai_reference.errors import AutogradError, LayerError, LinearError
+from cai_reference.layers.projection import linear
 
 
 def swiglu(tape: Tape, x: Variable, gate: Variable, up: Variable, down: Variable) -> Variable:
@@ -33,21 +26,23 @@ def swiglu(tape: Tape, x: Variable, gate: Variable, up: Variable, down: Variable
         Shape [..., outputs].
 
     Raises:
-        BranchInputWidthMismatch, BranchHiddenWidthMismatch, DownInputWidthMismatch: the weights do not fit each other.
-        ProjectionFailed, GateFailed: an inner operation failed; its error is the cause.
+        LayerError (branch-input-width-mismatch, branch-hidden-width-mismatch, down-input-width-mismatch): the weights
+            do not fit each other.
+        LayerError (projection-failed, gate-failed): an inner operation failed; its error is the cause.
     """
     if len(gate.shape) == len(up.shape) == len(down.shape) == 2:
         if gate.shape[0] != up.shape[0]:
-            raise BranchInputWidthMismatch(gate.shape[0], up.shape[0])
+            raise LayerError("branch-input-width-mismatch", gate=gate.shape[0], up=up.shape[0])
         if gate.shape[1] != up.shape[1]:
-            raise BranchHiddenWidthMismatch(gate.shape[1], up.shape[1])
+            raise LayerError("branch-hidden-width-mismatch", gate=gate.shape[1], up=up.shape[1])
         if gate.shape[1] != down.shape[0]:
-            raise DownInputWidthMismatch(gate.shape[1], down.shape[0])
+            raise LayerError("down-input-width-mismatch", hidden=gate.shape[1], down=down.shape[0])
     activated = _gated(tape, _projected(tape, "gate", x, gate))
     try:
+        # the gate first: the order of operands is that of the backward sweep
         inner = multiply(tape, activated, _projected(tape, "up", x, up))
     except AutogradError as error:
-        raise GateFailed("elementwise gate", str(error)) from error
+        raise LayerError("gate-failed", operation="elementwise gate", inner=str(error)) from error
     return _projected(tape, "down", inner, down)
 
 
@@ -55,11 +50,11 @@ def _projected(tape: Tape, projection: str, x: Variable, weight: Variable) -> Va
     try:
         return linear(tape, x, weight)
     except (AutogradError, LinearError) as error:
-        raise ProjectionFailed(projection, str(error)) from error
+        raise LayerError("projection-failed", projection=projection, inner=str(error)) from error
 
 
 def _gated(tape: Tape, x: Variable) -> Variable:
     try:
         return silu(tape, x)
     except AutogradError as error:
-        raise GateFailed("SiLU gate", str(error)) from error
+        raise LayerError("gate-failed", operation="SiLU gate", inner=str(error)) from error

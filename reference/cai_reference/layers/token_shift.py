@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cai_reference.autograd import Parameter, Tape, Variable, add, multiply, previous, scale
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import previous
+from cai_reference.autograd.operations import add, multiply, scale
 
 
 @dataclass(frozen=True)
@@ -30,5 +32,6 @@ class TokenShift:
 
     def __call__(self, tape: Tape, x: Variable) -> Variable:
         """Blend [batch, tokens, width]."""
+        # 1 − μ
         rest = add(tape, tape.constant(np.ones(1)), scale(tape, self.mix, -1.0))
         return add(tape, multiply(tape, self.mix, x), multiply(tape, rest, previous(tape, x)))

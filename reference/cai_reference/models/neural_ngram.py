@@ -17,25 +17,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import Parameter, Tape, Variable, mean_nll, reshape
-from cai_reference.layers import embedding, linear, swiglu, xavier_uniform
-from cai_reference.layers.initialization import check_unique_names
-from cai_reference.models.errors import (
-    BatchContextLengthMismatch,
-    ContextTokenCountMismatch,
-    EmptyBatch,
-    EmptyVocabulary,
-    MissingTargetRow,
-    ParameterCountMismatch,
-    ParameterNameMismatch,
-    ParameterShapeMismatch,
-    TargetIdOutOfBounds,
-    ZeroContext,
-    ZeroEmbeddingWidth,
-    ZeroHiddenWidth,
-)
-from cai_reference.splitmix import SplitMix64
-from cai_reference.text import Window
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.operations import reshape
+from cai_reference.autograd.probability import mean_nll
+from cai_reference.errors import ModelError
+from cai_reference.layers.matrices import Units, check_unique_names, embedding, xavier_uniform
+from cai_reference.layers.projection import linear
+from cai_reference.layers.swiglu import swiglu
+from cai_reference.text.batches import Window
 
 PARAMETER_NAMES: Final = (
     "ngram.embedding.weight",
@@ -51,7 +40,8 @@ class NeuralNgramConfiguration:
     """The sizes: vocabulary V, context C, embedding width D, hidden width H.
 
     Raises:
-        EmptyVocabulary, ZeroContext, ZeroEmbeddingWidth, ZeroHiddenWidth: a size is below 1, looked at in this order.
+        ModelError (empty-vocabulary, zero-context, zero-embedding-width, zero-hidden-width): a size is below 1, looked
+            at in this order.
     """
 
     vocabulary: int
@@ -61,13 +51,13 @@ class NeuralNgramConfiguration:
 
     def __post_init__(self) -> None:
         if self.vocabulary < 1:
-            raise EmptyVocabulary
+            raise ModelError("empty-vocabulary")
         if self.context < 1:
-            raise ZeroContext
+            raise ModelError("zero-context")
         if self.embedding < 1:
-            raise ZeroEmbeddingWidth
+            raise ModelError("zero-embedding-width")
         if self.hidden < 1:
-            raise ZeroHiddenWidth
+            raise ModelError("zero-hidden-width")
 
     @property
     def concatenated(self) -> int:
@@ -76,6 +66,7 @@ class NeuralNgramConfiguration:
 
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Return the shape [inputs, outputs] of each parameter, in registry order."""
+        # registry order: embedding, gate, up, down, output
         return (
             (self.vocabulary, self.embedding),
             (self.concatenated, self.hidden),
@@ -111,23 +102,24 @@ class NeuralNgram:
     """A model: sizes and five parameters in registry order.
 
     Raises:
-        ParameterCountMismatch, ParameterNameMismatch, ParameterShapeMismatch: the parameters do not fit the sizes.
+        ModelError (parameter-count-mismatch, parameter-name-mismatch, parameter-shape-mismatch): the parameters do not
+            fit the sizes.
     """
 
     def __init__(self, configuration: NeuralNgramConfiguration, parameters: Sequence[Parameter]) -> None:
         shapes = configuration.shapes()
         if len(parameters) != len(shapes):
-            raise ParameterCountMismatch(len(shapes), len(parameters))
+            raise ModelError("parameter-count-mismatch", expected=len(shapes), actual=len(parameters))
         for index, (parameter, name, shape) in enumerate(zip(parameters, PARAMETER_NAMES, shapes, strict=True)):
             if parameter.name != name:
-                raise ParameterNameMismatch(index, name, parameter.name)
+                raise ModelError("parameter-name-mismatch", index=index, expected=name, actual=parameter.name)
             if parameter.shape != shape:
-                raise ParameterShapeMismatch(name, shape, parameter.shape)
+                raise ModelError("parameter-shape-mismatch", name=name, expected=shape, actual=parameter.shape)
         self.configuration = configuration
         self.parameters = tuple(parameters)
 
     @classmethod
-    def initialize(cls, configuration: NeuralNgramConfiguration, generator: SplitMix64) -> NeuralNgram:
+    def initialize(cls, configuration: NeuralNgramConfiguration, generator: Units) -> NeuralNgram:
         """Draw all parameters from one stream, in registry order."""
         check_unique_names(PARAMETER_NAMES)
         parameters = [
@@ -140,15 +132,15 @@ class NeuralNgram:
         """Run the model on `batch` contexts, given flat, oldest token first.
 
         Raises:
-            EmptyBatch: there are no rows.
-            ContextTokenCountMismatch: there are not batch · C ids.
-            EmbeddingError: an id is beyond the vocabulary.
+            ModelError (empty-batch): there are no rows.
+            ModelError (context-token-count-mismatch): there are not batch · C ids.
+            LayerError: an id is beyond the vocabulary.
         """
         sizes = self.configuration
         if batch < 1:
-            raise EmptyBatch
+            raise ModelError("empty-batch")
         if len(context_ids) != batch * sizes.context:
-            raise ContextTokenCountMismatch(batch * sizes.context, len(context_ids))
+            raise ModelError("context-token-count-mismatch", expected=batch * sizes.context, actual=len(context_ids))
         table, gate, up, down, output = self.parameters
         embeddings = embedding(tape, table, context_ids, (batch, sizes.context))
         concatenated = reshape(tape, embeddings, (batch, sizes.concatenated))
@@ -159,22 +151,23 @@ class NeuralNgram:
         """Return the mean negative log-likelihood, in nats, of the last target of each window.
 
         Raises:
-            EmptyBatch, BatchContextLengthMismatch, MissingTargetRow, TargetIdOutOfBounds: looked for in this order,
+            ModelError (empty-batch, batch-context-length-mismatch, missing-target-row, target-id-out-of-bounds): looked
+                for in this order,
                 before the forward pass.
         """
         sizes = self.configuration
         if not windows:
-            raise EmptyBatch
+            raise ModelError("empty-batch")
         for window in windows:
             if len(window.inputs) != sizes.context:
-                raise BatchContextLengthMismatch(sizes.context, len(window.inputs))
+                raise ModelError("batch-context-length-mismatch", expected=sizes.context, actual=len(window.inputs))
         targets: list[int] = []
         for row, window in enumerate(windows):
             if not window.targets:
-                raise MissingTargetRow(row)
+                raise ModelError("missing-target-row", row=row)
             target = window.targets[-1]
             if not 0 <= target < sizes.vocabulary:
-                raise TargetIdOutOfBounds(row, target, sizes.vocabulary)
+                raise ModelError("target-id-out-of-bounds", row=row, token_id=target, vocabulary_size=sizes.vocabulary)
             targets.append(target)
         context_ids = [token for window in windows for token in window.inputs]
         return mean_nll(tape, self.forward(tape, context_ids, len(windows)).logits, targets)

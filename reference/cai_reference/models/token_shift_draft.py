@@ -1,4 +1,6 @@
-"""The token-shift draft: a model small enough to guess ahead of a larger one.
+"""The sizes of a draft.
+
+The token-shift draft: a model small enough to guess ahead of a larger one.
 
 embedding → token shift → hidden → ReLU → logits. It sees the current token and the one before, nothing else (CAI
 NEURAL API, phase 5 of the bake-off).
@@ -7,18 +9,36 @@ NEURAL API, phase 5 of the bake-off).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from cai_reference.autograd import Parameter, Tape, Variable, relu
-from cai_reference.layers import embedding, xavier_uniform
-from cai_reference.layers.initialization import check_unique_names
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.features import relu
+from cai_reference.errors import ModelError
+from cai_reference.layers.matrices import Units, check_unique_names, embedding, xavier_uniform
 from cai_reference.layers.projection import Dense
 from cai_reference.layers.token_shift import TokenShift
 from cai_reference.models.decoder import PADDING
-from cai_reference.models.decoder_configuration import DraftConfiguration
-from cai_reference.models.errors import EmptySequence, SequenceTooLong
-from cai_reference.models.story_loss import heads_loss
-from cai_reference.splitmix import SplitMix64
+from cai_reference.models.stack import heads_loss
 from cai_reference.text.story_batches import StoryBatch
+
+
+@dataclass(frozen=True)
+class DraftConfiguration:
+    """The sizes of a token-shift draft: embedding → shift → hidden → ReLU → logits.
+
+    Raises:
+        ModelError (size-too-small): a size is below 1.
+    """
+
+    vocabulary: int
+    context: int
+    width: int
+    hidden: int
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary", "context", "width", "hidden"):
+            if getattr(self, name) < 1:
+                raise ModelError("size-too-small", name=name, size=getattr(self, name))
 
 
 class TokenShiftDraft:
@@ -37,7 +57,7 @@ class TokenShiftDraft:
         check_unique_names(parameter.name for parameter in self.parameters)
 
     @classmethod
-    def initialize(cls, configuration: DraftConfiguration, generator: SplitMix64) -> TokenShiftDraft:
+    def initialize(cls, configuration: DraftConfiguration, generator: Units) -> TokenShiftDraft:
         """Draw all parameters from one stream, in registry order."""
         sizes = configuration
         return cls(
@@ -52,13 +72,13 @@ class TokenShiftDraft:
         """Return the logits [batch, tokens, vocabulary], as the only item of a list.
 
         Raises:
-            EmptySequence, SequenceTooLong: the rows have no tokens, or more than the context.
+            ModelError (empty-sequence, sequence-too-long): the rows have no tokens, or more than the context.
         """
         tokens = len(ids) // batch if batch else 0
         if tokens == 0:
-            raise EmptySequence
+            raise ModelError("empty-sequence")
         if tokens > self.configuration.context:
-            raise SequenceTooLong(tokens, self.configuration.context)
+            raise ModelError("sequence-too-long", length=tokens, context=self.configuration.context)
         x = embedding(tape, self.table, ids, (batch, tokens), zero_id=PADDING)
         return [self.output(tape, relu(tape, self.hidden(tape, self.shift(tape, x))))]
 
@@ -66,6 +86,6 @@ class TokenShiftDraft:
         """Return the mean cross-entropy over real targets, in nats.
 
         Raises:
-            NoTargets: the batch is nothing but padding.
+            ModelError (no-targets): the batch is nothing but padding.
         """
         return heads_loss(tape, self.forward(tape, batch.flat_ids, batch.rows), batch)

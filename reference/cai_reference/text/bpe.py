@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cai_reference.text.errors import NegativeMerges, TooManyMerges
+from cai_reference.text.errors import TextError
 
 BYTES: Final = 256
 MAXIMUM_MERGES: Final = 2**32 - BYTES
@@ -45,13 +45,13 @@ def train(documents: Sequence[bytes], requested: int) -> tuple[Merge, ...]:
     """Learn up to `requested` merges; fewer where no pair is left.
 
     Raises:
-        NegativeMerges: `requested` is below 0.
-        TooManyMerges: the last id would not fit into 32 bits.
+        TextError (negative-merges): `requested` is below 0.
+        TextError (too-many-merges): the last id would not fit into 32 bits.
     """
     if requested < 0:
-        raise NegativeMerges(requested)
+        raise TextError("negative-merges", requested=requested)
     if requested > MAXIMUM_MERGES:
-        raise TooManyMerges(requested, MAXIMUM_MERGES)
+        raise TextError("too-many-merges", requested=requested, limit=MAXIMUM_MERGES)
     sequences = [list(document) for document in documents]
     merges: list[Merge] = []
     while len(merges) < requested:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cai_reference.splitmix import RandomBits, shuffle
-from cai_reference.text.errors import ZeroBatchSize
+from cai_reference.text.errors import BatchError
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def story_batches(stories: Sequence[tuple[int, ...]], batch_size: int, context: 
     """Cut stories into batches, in order; each batch is as wide as its longest cut story.
 
     Raises:
-        ZeroBatchSize: the batch size is below 1.
+        BatchError (zero-batch-size): the batch size is below 1.
     """
     if batch_size < 1:
-        raise ZeroBatchSize
+        raise BatchError("zero-batch-size")
     return tuple(_batch(stories[first : first + batch_size], context) for first in range(0, len(stories), batch_size))
 
 
@@ -71,7 +71,7 @@ def shuffled_story_batches(
     The last batch of an epoch keeps its true number of stories. Of no stories there are no batches.
 
     Raises:
-        ZeroBatchSize: the batch size is below 1.
+        BatchError (zero-batch-size): the batch size is below 1.
     """
     batches: list[StoryBatch] = []
     while stories and len(batches) < count:

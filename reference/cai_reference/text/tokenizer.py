@@ -8,26 +8,25 @@ in rank order, over the whole sequence; control tokens never take part (course, 
 | 0, 1      | BOS, EOS      |
 | 2 … 257   | byte b → b+2  |
 | 258 …     | merge of rank id − 258 |
+
+Control tokens in text: ids that no text becomes by itself.
+
+A control token has a name for people. Text that happens to spell such a name is text: whoever wrote it must not be
+able to end a document or open one. Only a caller who says which names to read as tokens gets tokens.
+
+    "a<eos>"                    →  the ids of seven bytes
+    "a<eos>", allowed ["<eos>"] →  the id of `a`, then 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from cai_reference.text.bpe import BYTES, Pair, replace
-from cai_reference.text.errors import (
-    ControlTokenInContent,
-    DocumentTooShort,
-    DuplicateMergePair,
-    ExpectedBos,
-    ExpectedEos,
-    InteriorControlToken,
-    InvalidUtf8,
-    LayoutOverflow,
-    UnknownMergeOperand,
-    UnknownToken,
-)
+from cai_reference.text.errors import BpeTokenizerError
 
 BOS: Final = 0
 EOS: Final = 1
@@ -40,23 +39,23 @@ class BpeTokenizer:
     """A byte-pair tokenizer made from merge pairs in training tokens, by rank.
 
     Raises:
-        LayoutOverflow: the top id would not fit into 32 bits.
-        UnknownMergeOperand: a pair refers to a token that no earlier rule makes.
-        DuplicateMergePair: a pair stands twice.
+        BpeTokenizerError (layout-overflow): the top id would not fit into 32 bits.
+        BpeTokenizerError (unknown-merge-operand): a pair refers to a token that no earlier rule makes.
+        BpeTokenizerError (duplicate-merge-pair): a pair stands twice.
     """
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         if CONTENT_OFFSET + BYTES + len(pairs) > MAXIMUM_IDS:
-            raise LayoutOverflow(len(pairs))
+            raise BpeTokenizerError("layout-overflow", merge_count=len(pairs))
         self.pairs = tuple(pairs)
         self._expansions = [bytes([byte]) for byte in range(BYTES)]
         seen: set[Pair] = set()
         for rank, (left, right) in enumerate(self.pairs):
             for operand in (left, right):
                 if not 0 <= operand < BYTES + rank:
-                    raise UnknownMergeOperand(rank, operand)
+                    raise BpeTokenizerError("unknown-merge-operand", rank=rank, token_id=operand)
             if (left, right) in seen:
-                raise DuplicateMergePair(rank, left, right)
+                raise BpeTokenizerError("duplicate-merge-pair", rank=rank, left=left, right=right)
             seen.add((left, right))
             self._expansions.append(self._expansions[left] + self._expansions[right])
 
@@ -80,50 +79,93 @@ class BpeTokenizer:
         """Return the bytes of content ids.
 
         Raises:
-            ControlTokenInContent: a 0 or 1 stands anywhere (looked for before anything else).
-            UnknownToken: an id is not in the vocabulary.
+            BpeTokenizerError (control-token-in-content): a 0 or 1 stands anywhere (looked for before anything else).
+            BpeTokenizerError (unknown-token): an id is not in the vocabulary.
         """
         for position, token in enumerate(ids):
             if token in (BOS, EOS):
-                raise ControlTokenInContent(position, token)
+                raise BpeTokenizerError("control-token-in-content", position=position, token_id=token)
         return self._expand(ids, first_position=0)
 
     def decode_document(self, ids: Sequence[int]) -> bytes:
         """Return the bytes between BOS and EOS; positions in errors count from the BOS.
 
         Raises:
-            DocumentTooShort, ExpectedBos, ExpectedEos, InteriorControlToken, UnknownToken: looked for in this order.
+            BpeTokenizerError (document-too-short, expected-bos, expected-eos, interior-control-token, unknown-token):
+                looked for in this order.
         """
         if len(ids) < CONTROL_TOKENS:
-            raise DocumentTooShort(len(ids))
+            raise BpeTokenizerError("document-too-short", length=len(ids))
         if ids[0] != BOS:
-            raise ExpectedBos(ids[0])
+            raise BpeTokenizerError("expected-bos", found=ids[0])
         if ids[-1] != EOS:
-            raise ExpectedEos(ids[-1])
+            raise BpeTokenizerError("expected-eos", found=ids[-1])
         interior = ids[1:-1]
         for position, token in enumerate(interior, start=1):
             if token in (BOS, EOS):
-                raise InteriorControlToken(position, token)
+                raise BpeTokenizerError("interior-control-token", position=position, token_id=token)
         return self._expand(interior, first_position=1)
 
     def decode_text(self, ids: Sequence[int]) -> str:
         """Return the text of content ids.
 
         Raises:
-            InvalidUtf8: the bytes are not UTF-8 (ids may well split a character).
-            ControlTokenInContent, UnknownToken: as in `decode_content`.
+            BpeTokenizerError (invalid-utf8): the bytes are not UTF-8 (ids may well split a character).
+            BpeTokenizerError (control-token-in-content, unknown-token): as in `decode_content`.
         """
         data = self.decode_content(ids)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
             cut_off = error.reason == "unexpected end of data"
-            raise InvalidUtf8(error.start, None if cut_off else error.end - error.start) from None
+            raise BpeTokenizerError(
+                "invalid-utf8", valid_up_to=error.start, error_length=None if cut_off else error.end - error.start
+            ) from None
 
     def _expand(self, ids: Sequence[int], first_position: int) -> bytes:
         pieces: list[bytes] = []
         for position, token in enumerate(ids, start=first_position):
             if not CONTENT_OFFSET <= token < self.vocabulary_size:
-                raise UnknownToken(position, token)
+                raise BpeTokenizerError("unknown-token", position=position, token_id=token)
             pieces.append(self._expansions[token - CONTENT_OFFSET])
         return b"".join(pieces)
+
+
+CONTROL_NAMES: Final[Mapping[str, int]] = MappingProxyType({"<bos>": BOS, "<eos>": EOS})
+"""What the control tokens are called where nobody names them otherwise."""
+
+
+def encode_with_special(
+    tokenizer: BpeTokenizer,
+    text: str,
+    allowed: Collection[str] = (),
+    names: Mapping[str, int] = CONTROL_NAMES,
+) -> list[int]:
+    """Return the ids of a text in which allowed names are tokens; without allowed ones, those of `tokenizer.encode`.
+
+    The text is read from left to right. Where allowed names overlap, the one that starts first is taken, of several
+    that start together the longest, and reading goes on behind it. What is between tokens is encoded piece by piece,
+    so that no merge reaches over a token.
+
+    Raises:
+        BpeTokenizerError (unknown-special-name): an allowed name is not among `names`; the first one is named.
+        BpeTokenizerError (empty-special-name, special-id-is-content): an allowed name cannot be read as a token.
+    """
+    for name in allowed:
+        if name not in names:
+            raise BpeTokenizerError("unknown-special-name", name=name, known=tuple(names))
+        if not name:
+            raise BpeTokenizerError("empty-special-name", token_id=names[name])
+        if CONTENT_OFFSET <= names[name] < tokenizer.vocabulary_size:
+            raise BpeTokenizerError("special-id-is-content", name=name, token_id=names[name])
+    if not allowed:
+        return tokenizer.encode(text.encode("utf-8"))
+    # An alternative that is tried earlier wins, so the longest come first.
+    pattern = re.compile("|".join(re.escape(name) for name in sorted(allowed, key=len, reverse=True)))
+    ids: list[int] = []
+    start = 0
+    for match in pattern.finditer(text):
+        ids += tokenizer.encode(text[start : match.start()].encode("utf-8"))
+        ids.append(names[match.group()])
+        start = match.end()
+    return ids + tokenizer.encode(text[start:].encode("utf-8"))

@@ -23,7 +23,7 @@ from typing import Final
 
 from cai_reference.autograd import Parameter
 from cai_reference.training.adamw import GradientNormalization, GradientScale, GradientTransform
-from cai_reference.training.errors import InvalidMaximumNorm, NonFiniteStoredGradient, UnrepresentableGradientClip
+from cai_reference.training.errors import TrainingError
 
 LARGEST: Final = sys.float_info.max
 
@@ -71,18 +71,19 @@ def global_norm(parameters: Sequence[Parameter]) -> GlobalNorm:
     """Return the norm of all stored gradients.
 
     Raises:
-        NonFiniteStoredGradient: with its place.
+        TrainingError (non-finite-stored-gradient): with its place.
     """
     scale, squares = 0.0, 1.0
     for parameter in parameters:
         for index, gradient in enumerate(parameter.gradient.ravel().tolist()):
             size = abs(gradient)
             if not math.isfinite(size):
-                raise NonFiniteStoredGradient(parameter.name, index, gradient)
+                raise TrainingError("non-finite-stored-gradient", name=parameter.name, index=index, value=gradient)
             if size == 0.0:
                 continue
             if scale < size:
                 ratio = scale / size
+                # a new maximum: rescale the old sum, the new term is 1
                 squares = 1.0 + squares * ratio * ratio
                 scale = size
             else:
@@ -95,28 +96,29 @@ def check_maximum_norm(maximum: float) -> None:
     """Refuse a limit that is not finite and positive.
 
     Raises:
-        InvalidMaximumNorm: with its value.
+        TrainingError (invalid-maximum-norm): with its value.
     """
     if not (math.isfinite(maximum) and maximum > 0.0):
-        raise InvalidMaximumNorm(maximum)
+        raise TrainingError("invalid-maximum-norm", value=maximum)
 
 
 def clip_to(parameters: Sequence[Parameter], maximum: float) -> Clip:
     """Return how the stored gradients are brought down to a global norm; they are not touched.
 
     Raises:
-        InvalidMaximumNorm: the limit is not finite and positive.
-        NonFiniteStoredGradient: a gradient is not finite.
-        UnrepresentableGradientClip: the limit is so small that max / r is 0.
+        TrainingError (invalid-maximum-norm): the limit is not finite and positive.
+        TrainingError (non-finite-stored-gradient): a gradient is not finite.
+        TrainingError (unrepresentable-gradient-clip): the limit is so small that max / r is 0.
     """
     check_maximum_norm(maximum)
     norm = global_norm(parameters)
     before = norm.value
+    # compared with m instead of m·r, which could overflow
     allowed = maximum / norm.root
     if norm.scale <= allowed:
         return Clip(before, before, None)
     if allowed == 0.0:
-        raise UnrepresentableGradientClip(maximum, norm.root)
+        raise TrainingError("unrepresentable-gradient-clip", maximum=maximum, root=norm.root)
     factor = (maximum / norm.scale) / norm.root
     if factor > 0.0:
         return Clip(before, maximum, GradientScale(factor))

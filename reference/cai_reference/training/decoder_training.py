@@ -1,6 +1,11 @@
 """Training a decoder on stories: forward, backward, clip, AdamW, zero gradients; evaluate at chosen steps.
 
 The same loop as for the n-gram, over batches of stories; a value is the one after the step that it names.
+
+An epoch with the order in which its windows are seen, as decoders are trained on it (course, chapter 33).
+
+Every window of a document is one row of a batch, and every one of its targets is predicted. A batch is handed to the
+model as stories that are all of one length, so that nothing is padded.
 """
 
 from __future__ import annotations
@@ -13,10 +18,12 @@ from typing import Protocol
 import numpy as np
 
 from cai_reference.arithmetic import Arithmetic
-from cai_reference.autograd import Parameter, Tape, Variable, backward
+from cai_reference.autograd import Parameter, Tape, Variable
+from cai_reference.autograd.backward import backward
+from cai_reference.text.batches import Batch, Epoch, Slot
 from cai_reference.text.story_batches import StoryBatch
 from cai_reference.training.adamw import AdamW, GradientScale
-from cai_reference.training.errors import NoEvaluationRows, NoTrainingBatches
+from cai_reference.training.errors import TrainingError
 
 
 class StoryModel(Protocol):
@@ -65,16 +72,17 @@ class DecoderTraining:
         """Train the model in place and yield every step, step 0 first.
 
         Raises:
-            NoTrainingBatches, NoEvaluationRows: there is nothing to train on, or to evaluate.
+            TrainingError (no-training-batches, no-evaluation-rows): there is nothing to train on, or to evaluate.
             AutogradError, AdamWError: a number left the range of binary64; the step is not taken.
         """
         if not self.batches:
-            raise NoTrainingBatches
+            raise TrainingError("no-training-batches")
         yield self._after(0, model, None, None, arithmetic)
         for step, batch in enumerate(self.batches, start=1):
             loss = model.loss(Tape(arithmetic), batch)
             backward(loss)
             norm = gradient_norm(model.parameters, arithmetic)
+            # compared with the norm itself: at the limit nothing is clipped
             clipped = self.clip is not None and norm > self.clip
             optimizer.step(model.parameters, GradientScale((self.clip or 0.0) / norm) if clipped else None)
             for parameter in model.parameters:
@@ -106,13 +114,41 @@ def evaluate_stories(model: StoryModel, batches: Sequence[StoryBatch], arithmeti
     """Return the mean loss over real targets: each batch's mean counts with its number of targets of the first head.
 
     Raises:
-        NoEvaluationRows: there are no batches.
+        TrainingError (no-evaluation-rows): there are no batches.
     """
     tape = Tape(arithmetic, recording=False)
     total, targets = 0.0, 0
     for batch in batches:
+        # a batch's mean times its number of targets: its sum
         total += float(model.loss(tape, batch).value) * float(batch.target_count)
         targets += batch.target_count
     if targets == 0:
-        raise NoEvaluationRows(partition)
+        raise TrainingError("no-evaluation-rows", partition=partition)
     return total / float(targets)
+
+
+@dataclass(frozen=True)
+class PlannedEpoch:
+    """The windows of one partition, cut into batches.
+
+    Attributes:
+        epoch: documents and how they are cut.
+        plan: the batches, in order.
+    """
+
+    epoch: Epoch
+    plan: tuple[Batch, ...]
+
+    @property
+    def batches(self) -> list[StoryBatch]:
+        """Every batch of the plan as the model takes it."""
+        return [window_batch(self.epoch, batch) for batch in self.plan]
+
+
+def window_batch(epoch: Epoch, batch: Sequence[Slot]) -> StoryBatch:
+    """Return windows as stories whose every token but the first is a target.
+
+    The window with inputs (3, 4) and targets (4, 0) becomes the story (3, 4, 0) of width 2.
+    """
+    windows = [epoch.window(slot) for slot in batch]
+    return StoryBatch(tuple((*window.inputs, window.targets[-1]) for window in windows), epoch.windowing.context)

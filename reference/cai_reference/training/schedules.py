@@ -9,29 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from cai_reference.arithmetic import Arithmetic
-from cai_reference.training.errors import (
-    EmptySchedule,
-    InvalidScheduledRate,
-    InvalidScheduleFloor,
-    InvalidScheduleLength,
-    StepBeforeFirst,
-    StepBehindSchedule,
-)
-
-
-class Schedule(Protocol):
-    """A rate for every step."""
-
-    def rate(self, step: int, arithmetic: Arithmetic) -> float:
-        """Return the learning rate of a step, the first of which is 1.
-
-        Raises:
-            StepBeforeFirst, StepBehindSchedule: there is no such step.
-        """
-        ...
+from cai_reference.training.errors import TrainingError
 
 
 @dataclass(frozen=True)
@@ -39,7 +20,7 @@ class ConstantRate:
     """The same rate at every step.
 
     Raises:
-        InvalidScheduledRate: the rate is not finite and positive.
+        TrainingError (invalid-scheduled-rate): the rate is not finite and positive.
     """
 
     value: float
@@ -48,7 +29,7 @@ class ConstantRate:
         _check_rate(1, self.value)
 
     def rate(self, step: int, arithmetic: Arithmetic) -> float:
-        """Return the rate, as `Schedule.rate`."""
+        """Return the rate of a step, the first of which is 1; raises `step-before-first`."""
         _check_step(step)
         return self.value
 
@@ -60,20 +41,20 @@ class SteppedRate:
     SteppedRate(((0.04, 2), (0.025, 1)))  →  0.04, 0.04, 0.025
 
     Raises:
-        EmptySchedule: there are no stages.
-        InvalidScheduledRate, InvalidScheduleLength: of a stage, named by its first step.
+        TrainingError (empty-schedule): there are no stages.
+        TrainingError (invalid-scheduled-rate, invalid-schedule-length): of a stage, named by its first step.
     """
 
     stages: tuple[tuple[float, int], ...]
 
     def __post_init__(self) -> None:
         if not self.stages:
-            raise EmptySchedule
+            raise TrainingError("empty-schedule")
         step = 1
         for value, steps in self.stages:
             _check_rate(step, value)
             if steps < 1:
-                raise InvalidScheduleLength("a stage", steps, 1)
+                raise TrainingError("invalid-schedule-length", what="a stage", steps=steps, least=1)
             step += steps
 
     @property
@@ -82,14 +63,15 @@ class SteppedRate:
         return sum(steps for _, steps in self.stages)
 
     def rate(self, step: int, arithmetic: Arithmetic) -> float:
-        """Return the rate of the stage that the step lies in, as `Schedule.rate`."""
+        """Return the rate of the stage that the step lies in; raises `step-before-first`, `step-behind-schedule`."""
         _check_step(step)
         last = 0
         for value, steps in self.stages:
             last += steps
+            # the last step of a stage still has its rate
             if step <= last:
                 return value
-        raise StepBehindSchedule(step, last)
+        raise TrainingError("step-behind-schedule", step=step, last=last)
 
 
 class DecayShape(StrEnum):
@@ -121,7 +103,8 @@ class WarmupDecay:
         shape: of the way down.
 
     Raises:
-        InvalidScheduledRate, InvalidScheduleFloor, InvalidScheduleLength: looked at in this order.
+        TrainingError (invalid-scheduled-rate, invalid-schedule-floor, invalid-schedule-length): looked at in this
+            order.
     """
 
     peak: float
@@ -133,14 +116,16 @@ class WarmupDecay:
     def __post_init__(self) -> None:
         _check_rate(max(self.warmup, 1), self.peak)
         if not 0.0 < self.floor <= self.peak:
-            raise InvalidScheduleFloor(self.floor, self.peak)
+            raise TrainingError("invalid-schedule-floor", value=self.floor, peak=self.peak)
         if self.warmup < 0:
-            raise InvalidScheduleLength("the warm-up", self.warmup, 0)
+            raise TrainingError("invalid-schedule-length", what="the warm-up", steps=self.warmup, least=0)
         if self.steps < max(self.warmup, 1):
-            raise InvalidScheduleLength("the schedule", self.steps, max(self.warmup, 1))
+            raise TrainingError(
+                "invalid-schedule-length", what="the schedule", steps=self.steps, least=max(self.warmup, 1)
+            )
 
     def rate(self, step: int, arithmetic: Arithmetic) -> float:
-        """Return the rate of the formulas above, as `Schedule.rate`."""
+        """Return the rate of the formulas above; raises `step-before-first`, `step-behind-schedule`."""
         _check_step(step)
         if step <= self.warmup:
             return self.peak * (float(step) / float(self.warmup))
@@ -148,6 +133,7 @@ class WarmupDecay:
             return self.floor
         over = float(step - self.warmup) / float(self.steps - self.warmup)
         cosine = self.shape is DecayShape.COSINE
+        # the share of the way down that is still left
         left = 0.5 * (1.0 + float(arithmetic.cos(math.pi * over))) if cosine else 1.0 - over
         return self.floor + (self.peak - self.floor) * left
 
@@ -158,9 +144,9 @@ AnySchedule: TypeAlias = ConstantRate | SteppedRate | WarmupDecay
 
 def _check_rate(step: int, value: float) -> None:
     if not (math.isfinite(value) and value > 0.0):
-        raise InvalidScheduledRate(step, value)
+        raise TrainingError("invalid-scheduled-rate", step=step, value=value)
 
 
 def _check_step(step: int) -> None:
     if step < 1:
-        raise StepBeforeFirst(step)
+        raise TrainingError("step-before-first", step=step)

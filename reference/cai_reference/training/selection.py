@@ -18,30 +18,17 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from cai_reference.arithmetic import Arithmetic
-from cai_reference.autograd import Tape, backward
+from cai_reference.autograd import Tape
+from cai_reference.autograd.backward import backward
 from cai_reference.models.decoder import Decoder
 from cai_reference.models.llama import Llama
-from cai_reference.text import Batch, Slot
+from cai_reference.text.batches import Batch, Slot
 from cai_reference.training.adamw import AdamW
 from cai_reference.training.clipping import Clip, check_maximum_norm, clip_to
-from cai_reference.training.copies import Snapshot, assign_all, copy_of, copy_of_optimizer
-from cai_reference.training.decoder_training import StoryModel, evaluate_stories
-from cai_reference.training.planned_epoch import PlannedEpoch, window_batch
+from cai_reference.training.decoder_training import PlannedEpoch, StoryModel, evaluate_stories, window_batch
+from cai_reference.training.errors import CandidateError
+from cai_reference.training.model_kinds import ParameterSnapshot, assign_all, copy_of, copy_of_optimizer
 from cai_reference.training.schedules import SteppedRate
-from cai_reference.training.selection_errors import (
-    CheckpointBeyondUpdates,
-    CheckpointStepsNotIncreasing,
-    FirstCheckpointNotZero,
-    LastCheckpointNotFinal,
-    NoCheckpointSteps,
-    NonFiniteEvaluation,
-    NoWindows,
-    OptimizerNotFresh,
-    WindowExceedsContext,
-    WindowLengthDiffers,
-    WindowTokenOutOfRange,
-    WrongPartition,
-)
 
 Selectable = TypeVar("Selectable", Decoder, Llama)
 
@@ -84,8 +71,8 @@ class SelectedRun(Generic[Selectable]):
 
     updates: tuple[Update, ...]
     checkpoints: tuple[LossCheckpoint, ...]
-    selected: Snapshot
-    final: Snapshot
+    selected: ParameterSnapshot
+    final: ParameterSnapshot
     selected_model: Selectable
     selected_optimizer: AdamW
 
@@ -109,9 +96,10 @@ class SelectionPlan:
         maximum_norm: gradients are clipped to this norm.
 
     Raises:
-        InvalidMaximumNorm, NoCheckpointSteps, FirstCheckpointNotZero: looked at in this order;
-        CheckpointBeyondUpdates, CheckpointStepsNotIncreasing: step by step;
-        LastCheckpointNotFinal: at the end.
+        TrainingError (invalid-maximum-norm), SelectionError (no-checkpoint-steps, first-checkpoint-not-zero): looked at
+            in this order;
+        SelectionError (checkpoint-beyond-updates, checkpoint-steps-not-increasing): step by step;
+        SelectionError (last-checkpoint-not-final): at the end.
     """
 
     updates: PlannedEpoch
@@ -124,42 +112,44 @@ class SelectionPlan:
     def __post_init__(self) -> None:
         check_maximum_norm(self.maximum_norm)
         if not self.checkpoints:
-            raise NoCheckpointSteps
+            raise CandidateError("no-checkpoint-steps")
         if self.checkpoints[0] != 0:
-            raise FirstCheckpointNotZero(self.checkpoints[0])
+            raise CandidateError("first-checkpoint-not-zero", actual=self.checkpoints[0])
         last = self.rates.steps
         for previous, step in itertools.pairwise((-1, *self.checkpoints)):
             if step > last:
-                raise CheckpointBeyondUpdates(step, last)
+                raise CandidateError("checkpoint-beyond-updates", step=step, last=last)
             if step <= previous:
-                raise CheckpointStepsNotIncreasing(previous, step)
+                raise CandidateError("checkpoint-steps-not-increasing", previous=previous, following=step)
         if self.checkpoints[-1] != last:
-            raise LastCheckpointNotFinal(last, self.checkpoints[-1])
+            raise CandidateError("last-checkpoint-not-final", expected=last, actual=self.checkpoints[-1])
 
     def run(self, model: Selectable, optimizer: AdamW, arithmetic: Arithmetic) -> SelectedRun[Selectable]:
         """Train a copy of the model and return what was selected.
 
         Raises:
-            OptimizerNotFresh: the optimiser has made steps.
-            WrongPartition, NoWindows, WindowLengthDiffers, WindowExceedsContext, WindowTokenOutOfRange: looked at in
+            SelectionError (optimizer-not-fresh): the optimiser has made steps.
+            SelectionError (wrong-partition, no-windows, window-length-differs, window-exceeds-context,
+                window-token-out-of-range): looked at in
                 this order, epoch by epoch, before any forward pass.
-            NonFiniteEvaluation, AutogradError, LayerError, ClipError, AdamWError: a number left the range of binary64.
+            `non-finite-evaluation`, AutogradError, LayerError, TrainingError, AdamWError: a number left the range of
+            binary64.
         """
         if optimizer.state.step != 0:
-            raise OptimizerNotFresh(optimizer.state.step)
+            raise CandidateError("optimizer-not-fresh", step=optimizer.state.step)
         self._check_epochs(model.configuration.context, model.configuration.vocabulary)
         trained, stepped = copy_of(model), copy_of_optimizer(optimizer)
         updates: list[Update] = []
         checkpoints = [self._measure(0, trained, arithmetic)]
-        selected, smallest = Snapshot.of(0, trained.parameters, stepped), checkpoints[0].validation
+        selected, smallest = ParameterSnapshot.of(0, trained.parameters, stepped), checkpoints[0].validation
         for step in range(1, self.rates.steps + 1):
             updates.append(self._update(step, trained, stepped, arithmetic))
             if step not in self.checkpoints:
                 continue
             checkpoints.append(self._measure(step, trained, arithmetic))
             if checkpoints[-1].validation < smallest:
-                selected, smallest = Snapshot.of(step, trained.parameters, stepped), checkpoints[-1].validation
-        final = Snapshot.of(self.rates.steps, trained.parameters, stepped)
+                selected, smallest = ParameterSnapshot.of(step, trained.parameters, stepped), checkpoints[-1].validation
+        final = ParameterSnapshot.of(self.rates.steps, trained.parameters, stepped)
         assign_all(trained.parameters, selected.values)
         stepped.state = selected.optimizer
         return SelectedRun(tuple(updates), tuple(checkpoints), selected, final, trained, stepped)
@@ -185,16 +175,25 @@ class SelectionPlan:
         for (role, partition), planned in zip(ROLES, epochs, strict=True):
             epoch = planned.epoch
             if epoch.partition != partition:
-                raise WrongPartition(role, partition, epoch.partition)
+                raise CandidateError("wrong-partition", role=role, expected=partition, actual=epoch.partition)
             if not any(planned.plan):
-                raise NoWindows(role)
+                raise CandidateError("no-windows", role=role)
             if epoch.windowing.context != expected:
-                raise WindowLengthDiffers(role, expected, epoch.windowing.context)
+                raise CandidateError(
+                    "window-length-differs", role=role, expected=expected, actual=epoch.windowing.context
+                )
             if expected > context:
-                raise WindowExceedsContext(role, expected, context)
+                raise CandidateError("window-exceeds-context", role=role, tokens=expected, context=context)
             for document, index, token in _tokens(planned):
                 if not 0 <= token < vocabulary:
-                    raise WindowTokenOutOfRange(role, document, index, token, vocabulary)
+                    raise CandidateError(
+                        "window-token-out-of-range",
+                        role=role,
+                        document=document,
+                        index=index,
+                        token=token,
+                        size=vocabulary,
+                    )
 
 
 def evaluate_windows(model: StoryModel, planned: PlannedEpoch, arithmetic: Arithmetic) -> float:
@@ -203,12 +202,12 @@ def evaluate_windows(model: StoryModel, planned: PlannedEpoch, arithmetic: Arith
     Each batch's mean counts with its number of targets, ascending from +0.0.
 
     Raises:
-        NoEvaluationRows: there are no windows.
-        NonFiniteEvaluation: the sum left the range of binary64.
+        TrainingError (no-evaluation-rows): there are no windows.
+        SelectionError (non-finite-evaluation): the sum left the range of binary64.
     """
     loss = evaluate_stories(model, planned.batches, arithmetic, planned.epoch.partition)
     if not math.isfinite(loss):
-        raise NonFiniteEvaluation(planned.epoch.partition, loss)
+        raise CandidateError("non-finite-evaluation", partition=planned.epoch.partition, value=loss)
     return loss
 
 

@@ -2,6 +2,11 @@
 
 A value is the one after the step that it names; step 0 is before any update (course, chapter 23). Batches are taken
 from the plan in order, and from its start again where the steps outnumber them.
+
+Evaluation: the mean loss over all windows of an epoch, without a graph.
+
+Each batch's mean counts with its true number of rows: Σ meanᵢ·rowsᵢ / Σ rowsᵢ, ascending. The mean of batch means would
+overweight the last, narrower batch (course, chapter 23).
 """
 
 from __future__ import annotations
@@ -10,12 +15,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.autograd import Tape, backward
-from cai_reference.models import NeuralNgram
-from cai_reference.text import Batch, Epoch
+from cai_reference.autograd import Tape
+from cai_reference.autograd.backward import backward
+from cai_reference.models.neural_ngram import NeuralNgram
+from cai_reference.text.batches import Batch, Epoch
 from cai_reference.training.adamw import AdamW
-from cai_reference.training.errors import NoTrainingBatches
-from cai_reference.training.evaluation import evaluate
+from cai_reference.training.errors import TrainingError
+
+
+def evaluate(model: NeuralNgram, epoch: Epoch, plan: Sequence[Batch], arithmetic: Arithmetic) -> float:
+    """Return the mean negative log-likelihood, in nats, over the windows of `plan`. The model is not changed.
+
+    Raises:
+        TrainingError (no-evaluation-rows): the plan is empty.
+    """
+    tape = Tape(arithmetic, recording=False)
+    total, rows = 0.0, 0
+    for batch in plan:
+        mean = float(model.loss(tape, [epoch.window(slot) for slot in batch]).value)
+        # weighted by rows, because the last batch may be narrower
+        total += mean * float(len(batch))
+        rows += len(batch)
+    if rows == 0:
+        raise TrainingError("no-evaluation-rows", partition=epoch.partition)
+    return total / float(rows)
 
 
 @dataclass(frozen=True)
@@ -73,14 +96,15 @@ class TrainingRun:
         """Train the model in place and yield every step, step 0 first.
 
         Raises:
-            NoTrainingBatches: the plan is empty.
-            NoEvaluationRows: an evaluation plan is empty.
-            AutogradError, SwiGluError, AdamWError: a number left the range of binary64; the step is not taken.
+            TrainingError (no-training-batches): the plan is empty.
+            TrainingError (no-evaluation-rows): an evaluation plan is empty.
+            AutogradError, LayerError, AdamWError: a number left the range of binary64; the step is not taken.
         """
         if not self.plan:
-            raise NoTrainingBatches
+            raise TrainingError("no-training-batches")
         yield self._after(0, model, optimizer, None, (), arithmetic)
         for step in range(1, self.steps + 1):
+            # steps count from 1, batches from 0; the plan starts anew when it ends
             batch = self.plan[(step - 1) % len(self.plan)]
             loss = model.loss(Tape(arithmetic), [self.train.window(slot) for slot in batch])
             backward(loss)

@@ -7,22 +7,15 @@ from typing import Final
 import numpy as np
 import pytest
 
-from cai_conformance.diagnosis import (
-    BatchRows,
-    Begin,
-    Cut,
-    Feed,
-    SessionRows,
-    diagnosis_of_stages,
-    fitting_conventions,
-    session_findings,
-    stage_findings,
-)
-from cai_conformance.diagnosis.evidence import Call
+from cai_conformance.diagnosis.diagnosis import diagnosis_of_stages
+from cai_conformance.diagnosis.evidence import BatchRows, Begin, Call, Cut, SessionRows, ShownFeed
+from cai_conformance.diagnosis.fits import fitting_conventions
+from cai_conformance.diagnosis.stages import session_findings, stage_findings
 from cai_conformance.faults import fault_named, planted_together
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.decoding.session import SessionOptions
-from support_fault_vehicles import IDS, forward, model_of
+from support_fault_workloads import IDS, forward, model_of
 from support_observed_session import ObservedSession
 
 FORWARD: Final = (
@@ -57,10 +50,10 @@ FORWARD: Final = (
 )
 """Faults, a suite in which they show, and the first stage that they spoil."""
 
-CHUNKS: Final = (Feed(IDS[:9]), Feed(IDS[9:15]), Feed(IDS[15:]))
-ROLLBACK: Final = (Feed(IDS[:12]), Feed((5, 9, 70)), Cut(12), Feed(IDS[12:15]), Feed(IDS[15:]))
-AGAIN: Final = (Feed((9, 8, 7, 60, 3)), Begin(), Feed(IDS[:15]), Feed(IDS[15:]))
-CHUNK: Final = (Feed(IDS[:9]), Feed(IDS[9:]))
+CHUNKS: Final = (ShownFeed(IDS[:9]), ShownFeed(IDS[9:15]), ShownFeed(IDS[15:]))
+ROLLBACK: Final = (ShownFeed(IDS[:12]), ShownFeed((5, 9, 70)), Cut(12), ShownFeed(IDS[12:15]), ShownFeed(IDS[15:]))
+AGAIN: Final = (ShownFeed((9, 8, 7, 60, 3)), Begin(), ShownFeed(IDS[:15]), ShownFeed(IDS[15:]))
+CHUNK: Final = (ShownFeed(IDS[:9]), ShownFeed(IDS[9:]))
 
 SESSIONS: Final = (
     ("cache.stale-row-after-rollback", "llama.dense", ROLLBACK, "blocks.0.mixer.weights"),
@@ -123,7 +116,7 @@ def test_a_wrong_cache_is_explained(slug: str, suite: str, calls: tuple[Call, ..
         session = ObservedSession(model, STRICT, SessionOptions(START, slack=4))
         for call in calls:
             match call:
-                case Feed(ids):
+                case ShownFeed(ids):
                     rows = session.feed(ids)
                 case Cut(length):
                     session.truncate(length)
@@ -225,7 +218,7 @@ class TestWhatFits:
         with fault_named("cache.window-ignored").planted():
             session = ObservedSession(model, STRICT, SessionOptions(0))
             rows = np.stack(session.feed(IDS))[:, -1:]
-        cached = SessionRows((Feed(IDS),), rows)
+        cached = SessionRows((ShownFeed(IDS),), rows)
         alone = {fit.slugs[0] for fit in fitting_conventions(model, [cached], 1e-9)}
         assert alone == {"window.none", "cache.window-ignored"}
         both = fitting_conventions(model, [BatchRows(IDS, 0, wanted, logits_of(forward(model))), cached], 1e-9)

@@ -7,14 +7,15 @@ from typing import Final
 import numpy as np
 import pytest
 
-from cai_conformance.diagnosis import Origin, diagnosis_of_stages, stage_findings
-from cai_conformance.diagnosis.passes import reference_pass
+from cai_conformance.diagnosis.diagnosis import diagnosis_of_stages
+from cai_conformance.diagnosis.stages import Origin, reference_pass, stage_findings
 from cai_conformance.faults import planted_together
 from cai_conformance.faults.catalogue import fault_named
-from cai_reference.arithmetic import FAST, STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.autograd import Tape, Variable
 from cai_reference.models.stack import DecoderStack
-from support_fault_vehicles import IDS, forward, model_of
+from support_fault_workloads import IDS, forward, model_of
 
 SUITES: Final = (
     "llama.gqa-window",

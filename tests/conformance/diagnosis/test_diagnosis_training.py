@@ -9,24 +9,17 @@ from typing import Final
 import numpy as np
 import pytest
 
-from cai_conformance.backends.decoder.plan import phase_of
-from cai_conformance.backends.decoder.training import prepare
-from cai_conformance.diagnosis import (
-    Part,
-    Run,
-    ShownStep,
-    Start,
-    diagnosis_of_run,
-    diagnosis_of_training,
-    run_findings,
-    training_findings,
-)
-from cai_conformance.diagnosis.steps import ReferenceTraining
-from cai_conformance.engines.training import OptimizerState, TrainingSettings
+from cai_conformance.backends.reference.story_training import prepare
+from cai_conformance.diagnosis.diagnosis import diagnosis_of_run, diagnosis_of_training
+from cai_conformance.diagnosis.runs import ShownRun, run_findings
+from cai_conformance.diagnosis.steps import ReferenceSteps, ShownStep, Start
+from cai_conformance.diagnosis.training import Part, training_findings
+from cai_conformance.engine import OptimizerState, TrainingSettings
 from cai_conformance.faults import fault_named, planted_together
-from cai_reference.arithmetic import FAST, STRICT
+from cai_conformance.fixtures.decoder_phases import phase_of
+from cai_reference.arithmetic.instances import FAST, STRICT
 from cai_reference.models.registry import decayed_names
-from support_fault_vehicles import BATCHES, CLIP, SETTINGS, model_of
+from support_fault_workloads import BATCHES, CLIP, SETTINGS, model_of
 
 SUITE: Final = "llama.gqa-window"
 FLOOR: Final = 1e-12
@@ -79,7 +72,7 @@ def shown(*slugs: str) -> list[ShownStep]:
     """Return what an engine with some faults shows of two steps."""
     steps = []
     with planted_together([fault_named(slug) for slug in slugs]):
-        training = ReferenceTraining(model_of(SUITE), settings(), Start.of(model_of(SUITE)), FAST)
+        training = ReferenceSteps(model_of(SUITE), settings(), Start.of(model_of(SUITE)), FAST)
         for batch in BATCHES:
             taken = training.step(batch)
             steps.append(ShownStep(batch, taken.loss, taken.gradients, taken.after))
@@ -173,11 +166,11 @@ class TestSteps:
 
 
 @cache
-def run_of(suite: str) -> Run:
+def run_of(suite: str) -> ShownRun:
     """Return a short training of a suite."""
     phase = phase_of(suite)
     sizes = replace(phase.golden_sizes, steps=4, stories=30, evaluation_stories=4, prompts=1)
-    return Run(phase, sizes, prepare(sizes, b""))
+    return ShownRun(phase, sizes, prepare(sizes, b""))
 
 
 class TestRuns:

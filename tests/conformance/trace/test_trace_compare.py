@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cai_conformance.trace.compare import compare, longest_ascending
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
-from cai_conformance.trace.parser import parse
+from cai_conformance.trace.parse import parse
 from cai_conformance.trace.records import Record, Trace
 from cai_conformance.verdicts import Difference, Problem
 

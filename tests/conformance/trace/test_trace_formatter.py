@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cai_conformance.trace.errors import Unprintable
-from cai_conformance.trace.formatting import (
+from cai_conformance.trace.errors import TraceFault
+from cai_conformance.trace.format import (
     escape,
     format_bits,
     format_bits_list,
@@ -28,8 +28,9 @@ from cai_conformance.trace.formatting import (
     unescape,
 )
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse
+from cai_conformance.trace.parse import parse
 from cai_conformance.trace.records import Envelope, Record
+from support_refusals import refuses
 
 VECTORS = json.loads((files("cai_conformance.trace") / "formatter_vectors.json").read_text(encoding="utf-8"))["cases"]
 WIDE = Context(prec=1200)
@@ -162,6 +163,6 @@ def test_no_string_has_two_spellings(written: str) -> None:
 )
 def test_what_no_record_can_hold_is_refused(record: Record, sentence: str) -> None:
     """The formatter never writes a line that the parser must refuse."""
-    with pytest.raises(Unprintable) as caught:
+    with refuses(TraceFault, "unprintable") as caught:
         format_record(record)
     assert sentence == str(caught.value)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cai_conformance.trace.errors import TraceFault
-from cai_conformance.trace.formatting import (
+from cai_conformance.trace.format import (
     escape,
     format_bits,
     format_bits_list,
@@ -21,13 +21,12 @@ from cai_conformance.trace.formatting import (
     format_record,
     format_trace,
 )
+from cai_conformance.trace.grammar import FieldRule, RecordRule
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.grammars.common import CONVENTION_KEYS
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
-from cai_conformance.trace.parser import parse, parse_body
-from cai_conformance.trace.reading import read_record
+from cai_conformance.trace.parse import parse, parse_body, read_record
 from cai_conformance.trace.records import Envelope, Record
-from cai_conformance.trace.schema import FieldRule, RecordRule
 from cai_conformance.trace.values import FieldType, check_of, usual_pattern
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(alphabet="\\|n =\n\x00[,]", max_size=6)

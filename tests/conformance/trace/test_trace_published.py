@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cai_conformance.trace.formatting import (
+from cai_conformance.trace.format import (
     escape,
     format_body,
     format_integers,
@@ -10,7 +10,7 @@ from cai_conformance.trace.formatting import (
     format_reals,
 )
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
-from cai_conformance.trace.parser import parse_body
+from cai_conformance.trace.parse import parse_body
 from cai_conformance.trace.values import FieldType
 
 

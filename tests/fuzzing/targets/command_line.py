@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuzzing.scratch import scratch_file, scratch_folder
-from fuzzing.target import Target
+from fuzzing.target import Target, scratch_file, scratch_folder
 from fuzzing.targets import nets, texts, traces
 from support_cli import invoke
 

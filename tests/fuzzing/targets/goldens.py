@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from cai_conformance.backends.protocol import TraceRequest
-from cai_conformance.goldens import GoldenStore, ledger, locate, manifest
-from cai_conformance.vectors import read_vectors
-from fuzzing.scratch import scratch_file, scratch_folder
-from fuzzing.target import Target
+from cai_conformance.fixtures.goldens import ledger, manifest
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.fixtures.vectors import read_vectors
+from fuzzing.target import Target, scratch_file, scratch_folder
 
 SUITE = "course.ngram"
 

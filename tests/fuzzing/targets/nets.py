@@ -5,24 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from cai_conformance.interchange import import_net
-from cai_conformance.nets.outline import outline_net
-from cai_conformance.nets.outline_report import outline_objects
-from cai_conformance.nets.sample_parsing import parse_sample
-from cai_conformance.nets.verifying import Tolerances, verify_net
-from cai_reference.arithmetic import FAST
-from cai_reference.models.decoder_configuration import (
-    AttentionSpec,
-    DecoderConfiguration,
-    DraftConfiguration,
-    LatentSpec,
-    SsmSpec,
-    Wiring,
-)
-from cai_reference.nets.conversion import decoder_to_net
-from cai_reference.nets.format import NetFile, format_net, parse_net
-from fuzzing.scratch import scratch_file
-from fuzzing.target import Target
+from cai_neural_api.conversion import decoder_to_net
+from cai_neural_api.exchange import import_net
+from cai_neural_api.format import NetFile, format_net, parse_net
+from cai_neural_api.outline import outline_net, outline_objects
+from cai_neural_api.verify.samples import parse_sample
+from cai_neural_api.verify.verification import Tolerances, verify_net
+from cai_reference.arithmetic.instances import FAST
+from cai_reference.models.decoder import AttentionSpec, DecoderConfiguration, LatentSpec, SsmSpec, Wiring
+from cai_reference.models.token_shift_draft import DraftConfiguration
+from fuzzing.target import Target, scratch_file
 from support_net_models import Configuration, drawn
 
 SAMPLES: tuple[dict[str, object], ...] = (

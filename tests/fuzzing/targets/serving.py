@@ -13,31 +13,27 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.engines.errors import EngineError
-from cai_conformance.engines.protocol import Generated, GenerationOrder, Piece
-from cai_conformance.engines.training import OptimizerState
-from cai_conformance.serving.answering import Answerer, NotKnown
-from cai_conformance.serving.channel import Deadlines, read_answer
-from cai_conformance.serving.client import ServeEngine
-from cai_conformance.serving.descriptions import read_description, read_loaded
-from cai_conformance.serving.fields import Fields
-from cai_conformance.serving.generation import check_generated, read_generated, write_order
-from cai_conformance.serving.lines import Json, format_line, parse_line
-from cai_conformance.serving.pieces import check_shapes, read_evaluated, write_pieces
-from cai_conformance.serving.server import serve
-from cai_conformance.serving.tensors import TensorReader
-from cai_conformance.serving.training_messages import (
+from cai_conformance.backends.serve.channel import Deadlines, read_answer
+from cai_conformance.backends.serve.client import ServeEngine
+from cai_conformance.backends.serve.lines import Json, format_line, parse_line
+from cai_conformance.backends.serve.messages import Fields, read_description, read_loaded
+from cai_conformance.backends.serve.server import Answerer, NotKnown, serve
+from cai_conformance.backends.serve.tensors import TensorReader, check_shapes, read_evaluated, write_pieces
+from cai_conformance.backends.serve.training_messages import (
+    check_generated,
     check_tensors,
+    read_generated,
     read_gradients,
     read_loss,
     read_saved,
     read_state,
     write_batch,
+    write_order,
     write_settings,
 )
-from cai_conformance.serving.validation import Validator
-from fuzzing.scratch import scratch_file, scratch_folder
-from fuzzing.target import OWN, Target
+from cai_conformance.backends.serve.validation import Validator
+from cai_conformance.engine import EngineError, Generated, GenerationOrder, OptimizerState, Piece
+from fuzzing.target import OWN, Target, scratch_file, scratch_folder
 from support_serving_engine import BATCH, SETTINGS, ArithmeticEngine
 
 PIECES: Final = (Piece(0, 0, (5, 6, 7), (0, 2)), Piece(1, 4, (1,), ()))

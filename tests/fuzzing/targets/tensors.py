@@ -12,21 +12,20 @@ from typing import Final
 import numpy as np
 from safetensors.numpy import save
 
-from cai_conformance.backends.decoder.given import native_values, read_given, write_given
-from cai_conformance.backends.decoder.plan import DECODE_PHASES, sizes_for
-from cai_conformance.backends.decoder.weights_layout import WeightsLayout
-from cai_conformance.engines.given_model import SETTINGS
-from cai_conformance.engines.model_files import read_folder
-from cai_conformance.goldens import GoldenStore, locate
-from cai_conformance.interchange.configurations import write_configuration
-from cai_conformance.interchange.weights import parse_bare_weights, parse_weights
-from cai_conformance.serving.model_shapes import model_shapes
+from cai_conformance.backends.engine.files import read_folder
+from cai_conformance.backends.engine.given_model import SETTINGS
+from cai_conformance.backends.serve.messages import model_shapes
+from cai_conformance.fixtures.configurations import write_configuration
+from cai_conformance.fixtures.decoder_phases import DECODE_PHASES, sizes_for
+from cai_conformance.fixtures.given_weights import native_values, read_given, write_given
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.fixtures.weight_files import WeightsLayout
+from cai_course.checkpoint import course_checksum, read_course_checkpoint
+from cai_neural_api.exchange import parse_bare_weights, parse_weights
 from cai_reference.arithmetic import Array
-from cai_reference.checkpoints.course import course_checksum, read_course_checkpoint
 from cai_reference.checkpoints.saved import read_checkpoint
-from cai_reference.models.decoder_configuration import DraftConfiguration
-from fuzzing.scratch import scratch_file, scratch_folder
-from fuzzing.target import Target
+from cai_reference.models.token_shift_draft import DraftConfiguration
+from fuzzing.target import Target, scratch_file, scratch_folder
 from support_course_checkpoints import written
 from support_net_models import TINY, drawn
 from support_resumable import saved
@@ -113,7 +112,7 @@ def _reader_of_given(suite: str) -> Callable[[bytes], object]:
 @cache
 def _folder_files(suite: str) -> tuple[bytes, bytes, str]:
     """Return settings, weights, and what the file of the weights is called."""
-    from cai_conformance.engines.given_model import GivenModel
+    from cai_conformance.backends.engine.given_model import GivenModel
 
     phase = next(phase for phase in DECODE_PHASES if phase.suite == suite)
     files = GivenModel(phase, sizes_for(phase, "golden", 0), _given(suite)).files()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cai_conformance.bakeoff.data import read_data
-from cai_conformance.expectations import apply_expectations, load_expectations
-from cai_conformance.goldens import strict_json as golden_json
-from cai_conformance.selection import compile_expression
-from cai_conformance.stories import generate_stories, read_stories
+from cai_conformance import strict_json as golden_json
+from cai_conformance.fixtures.stories.generator import generate_stories
+from cai_conformance.fixtures.stories.reading import read_stories
+from cai_conformance.report.expectations import apply_expectations, load_expectations
+from cai_conformance.run.questions import compile_expression
 from cai_conformance.suites import find_suite
-from cai_conformance.suites.ngram.inputs import embedded_input
-from cai_reference.legacy.tokenizer import Vocabulary, decode, encode_lines, format_rows, parse_rows
-from cai_reference.text import corpus_checksum, parse_corpus, parse_manifest, partition, strict_json
-from fuzzing.scratch import scratch_file
-from fuzzing.target import Target
+from cai_conformance.suites.ngram import embedded_input
+from cai_neural_api.bakeoff.data import read_data
+from cai_neural_api.tokenizer import Vocabulary, decode, encode_lines, format_rows, parse_rows
+from cai_reference.text import strict_json
+from cai_reference.text.corpus import corpus_checksum, parse_corpus, parse_manifest, partition
+from fuzzing.target import Target, scratch_file
 from support_corpora import corpus_bytes, corpus_of, document, manifest_bytes
 from support_inputs import FOX
 

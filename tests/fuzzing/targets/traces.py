@@ -1,18 +1,16 @@
-"""Readers of traces: whole, as a body, from a file larger than memory, as a backend, and held against another one."""
+"""Readers of traces: short and long, as a body, as a backend, and held against another one."""
 
 from __future__ import annotations
 
 import hashlib
 
 from cai_conformance.backends.trace_file import TraceFileBackend
-from cai_conformance.goldens import GoldenStore, locate
+from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+from cai_conformance.run.verify import differences_between, verification_of
 from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
-from cai_conformance.trace.parser import parse, parse_body
+from cai_conformance.trace.parse import parse, parse_body
 from cai_conformance.trace.records import Trace
-from cai_conformance.trace.source import Source
-from cai_conformance.trace.streaming import parse_body_source, parse_source
-from cai_conformance.verification import differences_between, verification_of
 from fuzzing.target import Target
 
 LONGEST_VALUE = 160
@@ -88,24 +86,10 @@ def read_body(data: bytes) -> None:
     parse_body(data, grammar, "golden")
 
 
-def read_stream(data: bytes) -> None:
-    """Read a trace as one that is larger than memory, which must say the same as reading it whole."""
-    whole, streamed = (
-        _told(lambda: parse(data, grammar_of)),
-        _told(lambda: parse_source(Source.of_bytes(data), grammar_of, in_memory=0)),
-    )
-    assert whole == streamed, f"{whole!r} read whole, {streamed!r} read as a stream"
-
-
-def read_body_stream(data: bytes) -> None:
-    """Read a body in both ways."""
-    grammar = grammar_of("course.ngram" if b"context_ids" in data else "cai.speculative")
-    assert grammar is not None
-    whole, streamed = (
-        _told(lambda: parse_body(data, grammar, "golden")),
-        _told(lambda: parse_body_source(Source.of_bytes(data), grammar, "golden", in_memory=0)),
-    )
-    assert whole == streamed, f"{whole!r} read whole, {streamed!r} read as a stream"
+def read_long(data: bytes) -> None:
+    """Read a trace as a long one, which must say the same as reading it as a short one."""
+    short, long = (_told(lambda size=size: parse(data, grammar_of, short=size)) for size in (len(data), -1))
+    assert short == long, f"{short!r} read as a short trace, {long!r} as a long one"
 
 
 def _told(read: object) -> str:
@@ -136,8 +120,7 @@ def golden_ngram() -> bytes:
 TARGETS = (
     Target("trace.whole", traces, read_trace, sealed),
     Target("trace.body", bodies, read_body),
-    Target("trace.stream", traces, read_stream, sealed),
-    Target("trace.body-stream", bodies, read_body_stream, share=50),
+    Target("trace.long", traces, read_long, sealed),
     Target("trace.verification", traces, read_backend, sealed, share=20),
     Target("trace.differences", lambda: [golden_ngram(), bodies()[0]], read_pair, sealed, share=60),
 )

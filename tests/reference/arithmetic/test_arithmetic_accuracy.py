@@ -9,7 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.arithmetic.vectors import FUNCTIONS, strict_vectors
 
 Arguments = Callable[[str, int], Array]

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import NotHexBits, from_hex_bits, hex_bits, little_endian_bytes, sha256_of, ulp_distance
+from cai_reference.arithmetic.bits import from_hex_bits, hex_bits, little_endian_bytes, sha256_of, ulp_distance
+from cai_reference.errors import ArithmeticFault
+from support_refusals import refuses
 
 
 def test_known_patterns() -> None:
@@ -34,14 +36,14 @@ def test_hex_bits_undo_each_other(pattern: int) -> None:
 )
 def test_other_texts_are_refused(text: str) -> None:
     """Anything but sixteen hexadecimal digits is refused, and the text is in the message."""
-    with pytest.raises(NotHexBits) as refusal:
+    with refuses(ArithmeticFault, "not-hex-bits") as refusal:
         from_hex_bits(text)
     assert f"{text!r} is not sixteen hexadecimal digits of a double" == str(refusal.value)
 
 
 def test_trailing_newline_is_refused() -> None:
     """A line end is not a digit."""
-    with pytest.raises(NotHexBits):
+    with refuses(ArithmeticFault, "not-hex-bits"):
         from_hex_bits("3ff0000000000000\n")
 
 

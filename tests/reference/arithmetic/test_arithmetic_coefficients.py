@@ -10,7 +10,8 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from cai_reference.arithmetic import coefficients, hex_bits
+from cai_reference.arithmetic import coefficients
+from cai_reference.arithmetic.bits import hex_bits
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "reference" / "docs" / "arithmetic.md"

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cai_reference.arithmetic import FAST, LIBM, STRICT, Arithmetic, Array, hex_bits, little_endian_bytes, ulp_distance
+from cai_reference.arithmetic import Arithmetic, Array
+from cai_reference.arithmetic.bits import hex_bits, little_endian_bytes, ulp_distance
+from cai_reference.arithmetic.instances import FAST, LIBM, STRICT
 from cai_reference.arithmetic.vectors import FUNCTIONS
 
 Arguments = Callable[[str, int], Array]

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT, Array
+from cai_reference.arithmetic import Array
+from cai_reference.arithmetic.instances import STRICT
 from cai_reference.arithmetic.vectors import FUNCTIONS, strict_vectors
 
 Arguments = Callable[[str, int], Array]

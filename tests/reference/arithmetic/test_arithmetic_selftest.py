@@ -11,7 +11,9 @@ import sys
 import numpy as np
 import pytest
 
-from cai_reference.arithmetic import STRICT, Arithmetic, c_library_selftest, coefficients, run_selftest, selftest
+from cai_reference.arithmetic import Arithmetic, coefficients, selftest
+from cai_reference.arithmetic.instances import STRICT
+from cai_reference.arithmetic.selftest import c_library_selftest, run_selftest
 from cai_reference.arithmetic.vectors import FUNCTIONS, c_library_vectors, strict_vectors
 
 TABLES = ("EXP", "LOG", "SIN", "COS")
@@ -133,7 +135,7 @@ def test_hidden_fma_is_noticed() -> None:
     if not c_library_selftest().passed:
         pytest.skip("the C library of this machine is not glibc on x86-64 with FMA, or not a version with its bits")
     program = (
-        "from cai_reference.arithmetic import c_library_selftest, run_selftest\n"
+        "from cai_reference.arithmetic.selftest import c_library_selftest, run_selftest\n"
         "print(*c_library_selftest().differing, all(result.passed for result in run_selftest()))"
     )
     environment = {**os.environ, "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"}

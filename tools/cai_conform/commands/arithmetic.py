@@ -15,7 +15,7 @@ def _group() -> None:
 @app.command()
 def selftest() -> None:
     """Check strict/1 against its vectors, and the C library against the published one. Exit code 1 on a fault."""
-    from cai_reference.arithmetic import c_library_selftest, run_selftest
+    from cai_reference.arithmetic.selftest import c_library_selftest, run_selftest
 
     failed = False
     for result in run_selftest():

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
 from cai_conform import options
 from cai_conform.commands.run import judged, make_report, show
 from cai_conform.terminal import say
-
-if TYPE_CHECKING:
-    from cai_conformance.trace.source import Source
 
 STANDARD_INPUT = "-"
 
@@ -36,8 +33,8 @@ def verify(
     --verbose or --format print the whole report instead.
     """
     from cai_conformance.backends.trace_file import TraceFileBackend
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.verification import Verification, verification_of
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.verify import Verification, verification_of
 
     verification: Verification = verification_of(TraceFileBackend(file, open_trace(file)), GoldenStore(locate()))
     verdicts, _ = judged([verification.run], verification.backend, expression, jobs=1)
@@ -55,11 +52,11 @@ def diff(
     limit: Limit = 20,
 ) -> None:
     """Compare two traces record by record, aligned by key. Exit code 1 if they differ."""
-    from cai_conformance.errors import InputUnreadable
-    from cai_conformance.verification import differences_between
+    from cai_conformance.errors import InputError
+    from cai_conformance.run.verify import differences_between
 
     if expected == found == STANDARD_INPUT:
-        raise InputUnreadable(STANDARD_INPUT, "standard input holds one trace, not two")
+        raise InputError("input-unreadable", path=STANDARD_INPUT, problem="standard input holds one trace, not two")
     comparison = differences_between(open_trace(expected), open_trace(found), (expected, found))
     for note in comparison.notes:
         say(f"cai-conform: {note}")
@@ -73,42 +70,45 @@ def diff(
     raise typer.Exit(1 if comparison.differences else 0)
 
 
-def open_trace(path: str) -> Source:
-    """Open a file or standard input, of which a trace may be larger than memory.
+def open_trace(path: str) -> bytes:
+    """Read a trace from a file or from standard input.
 
     Raises:
-        InputUnreadable: the operating system refuses; a device does not end; a line is beyond the limit.
+        InputError (input-unreadable): the operating system refuses; a device does not end; a line of standard input is
+            beyond the
+            limit.
+        InputError (input-too-large): a file is beyond the limit.
     """
-    from cai_conformance.trace.source import open_source, spooled
+    from cai_conformance.backends import trace_file
 
-    return spooled(_standard_input(), path) if path == STANDARD_INPUT else open_source(path)
+    return trace_file.read_stream(_standard_input(), path) if path == STANDARD_INPUT else trace_file.read_file(path)
 
 
 def read_file(path: str) -> bytes:
     """Read a file or standard input, as much of it as a trace may have.
 
     Raises:
-        InputUnreadable: the operating system refuses, or a device does not end.
-        InputTooLarge: standard input holds more.
+        InputError (input-unreadable): the operating system refuses, or a device does not end.
+        InputError (input-too-large): there is more.
     """
-    from cai_conformance.errors import InputTooLarge, InputUnreadable
-    from cai_conformance.trace.lines import FILE_LIMIT
-    from cai_conformance.trace.source import open_source
+    from cai_conformance.backends import trace_file
+    from cai_conformance.errors import InputError
+    from cai_conformance.trace.parse import FILE_LIMIT
 
     if path != STANDARD_INPUT:
-        return open_source(path).whole()
+        return trace_file.read_file(path)
     try:
         data = _standard_input().read(FILE_LIMIT + 1)
     except OSError as error:
-        raise InputUnreadable(path, error.strerror or str(error)) from None
+        raise InputError("input-unreadable", path=path, problem=error.strerror or str(error)) from None
     if len(data) > FILE_LIMIT:
-        raise InputTooLarge(path, len(data), FILE_LIMIT)
+        raise InputError("input-too-large", path=path, size=len(data), limit=FILE_LIMIT)
     return data
 
 
 def _standard_input() -> BinaryIO:
-    from cai_conformance.errors import InputUnreadable
+    from cai_conformance.errors import InputError
 
     if sys.stdin is None:
-        raise InputUnreadable(STANDARD_INPUT, "standard input is closed")
+        raise InputError("input-unreadable", path=STANDARD_INPUT, problem="standard input is closed")
     return sys.stdin.buffer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import textwrap
 from typing import Annotated
 
 import typer
@@ -15,23 +14,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of
 
 def doctor(as_json: AsJson = False) -> None:
     """Print versions, BLAS, threads, SIMD, self-tests, golden state, portability. Exit code 1 if something is wrong."""
-    from cai_conformance.fingerprint import fingerprint
+    from cai_conformance.run.fingerprint import fingerprint
 
     found = fingerprint()
     if as_json:
         print(json.dumps(found.values, indent=2, ensure_ascii=False))
     else:
-        width = max(map(len, found.values)) + 2
-        for name, value in found.values.items():
-            for line in _lines(value, width):
-                print(f"{name:<{width}}{line}")
-                name = ""
+        from cai_conformance.report.terminal import Column, table_lines
+
+        # In a pipe nothing is folded; a full last column would start a new line.
+        width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 10_000
+        for line in table_lines((Column(""), Column("", folded=True)), list(found.values.items()), width, indent=""):
+            print(line.plain)
     raise typer.Exit(0 if found.sound else 1)
-
-
-def _lines(value: str, indent: int) -> list[str]:
-    """Return a value as it is, or, on a terminal, in lines that fit beside an indent."""
-    if not sys.stdout.isatty():
-        return [value]
-    room = max(shutil.get_terminal_size().columns - indent - 1, 20)
-    return textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False) or [value]

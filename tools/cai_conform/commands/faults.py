@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cai_conformance.faults import Fault
-    from cai_conformance.killing import FaultResult, KillMatrix
+    from cai_conformance.run.kill_matrix.results import FaultResult, KillMatrix
 
 app = typer.Typer(help="Seeded faults: the mistakes that the suites are known to catch.", no_args_is_help=True)
 
@@ -58,9 +57,6 @@ Without = Annotated[
 ]
 ByCheck = Annotated[bool, typer.Option("--by-check", help="Say of each check which faults it kills, and which alone.")]
 
-SLUG_CELLS, SUITE_CELLS, KILLED_CELLS = 29, 20, 16
-"""How wide the columns of the matrix are; with what is between and behind them they fill 80 cells."""
-
 
 @app.command("list")
 def list_faults(family: Family = None, output_format: Listed = None) -> None:
@@ -68,14 +64,7 @@ def list_faults(family: Family = None, output_format: Listed = None) -> None:
     console = output(options.ColorChoice.AUTO)
     chosen = _chosen([], family)
     if output_format is ListFormat.TABLE or (output_format is None and console.is_terminal):
-        from cai_conformance.reports.screen import fold, padded
-
-        width = max(len(fault.slug) for fault in chosen)
-        for fault in chosen:
-            first, *rest = fold(fault.title, max(80 - width - 2, 20))
-            print(f"{padded(fault.slug, width)}  {first}")
-            for part in rest:
-                print(f"{' ' * width}  {part}")
+        _print_table([(fault.slug, fault.title) for fault in chosen])
         say(f"cai-conform: {len(chosen)} faults")
         return
     for fault in chosen:
@@ -87,27 +76,30 @@ def explain(slug: Slug) -> None:
     """Say what a fault does, where it was seen, where it acts, which checks must fail, and which do."""
     from cai_conformance.faults import fault_named
     from cai_conformance.faults.kinds import KINDS
-    from cai_conformance.killing.matrix_file import known_kill
+    from cai_conformance.report.terminal import fold
+    from cai_conformance.run.kill_matrix.file import known_kill
 
     fault = fault_named(slug)
     print(f"{fault.slug}: {fault.title}\n")
-    print(textwrap.fill(fault.story, 78))
+    print("\n".join(fold(fault.story, 78)))
     print()
-    for kind in fault.kinds:
-        print(_filled("kind", f"{kind}, {KINDS[kind]}"))
-    if fault.precedent:
-        print(_filled("seen in", fault.precedent))
-    print(_filled("acts in", ", ".join(sorted(place.value for place in fault.places))))
-    if fault.knob:
-        print(_filled("setting", fault.knob))
-    print(_filled("shows in", ", ".join(map(str, fault.vehicles))))
+    rows = [("kind", f"{kind}, {KINDS[kind]}") for kind in fault.kinds]
+    rows += [("seen in", fault.precedent)] if fault.precedent else []
+    rows.append(("acts in", ", ".join(sorted(place.value for place in fault.places))))
+    rows += [("setting", fault.knob)] if fault.knob else []
+    rows.append(("shows in", ", ".join(map(str, fault.workloads))))
     if fault.equivalent:
-        print(_filled("changes", f"nothing: {fault.equivalent}"))
-        return
-    known = known_kill(slug)
-    print(_filled("must fail", " or ".join(fault.expected)))
-    print(_filled("killed by", ", ".join(known.killed_by)))
-    print(_filled("also seen", ", ".join(known.also_seen_by) or "by nothing else"))
+        rows.append(("changes", f"nothing: {fault.equivalent}"))
+    elif fault.unseen:
+        rows.append(("unseen", fault.unseen))
+    else:
+        known = known_kill(slug)
+        rows += [
+            ("must fail", " or ".join(fault.expected)),
+            ("killed by", ", ".join(known.killed_by)),
+            ("also seen", ", ".join(known.also_seen_by) or "by nothing else"),
+        ]
+    _print_table(rows)
 
 
 @app.command()
@@ -122,15 +114,15 @@ def run(
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
     """Judge the reference with each fault, and say which checks see it. Exit code 1 if one is not killed."""
-    from cai_conformance.killing import run_faults
-    from cai_conformance.killing.check_names import known_check
-    from cai_conformance.killing.matrix_file import matrix_bytes
+    from cai_conformance.run.kill_matrix.file import matrix_bytes
+    from cai_conformance.run.kill_matrix.observation import known_check
+    from cai_conformance.run.kill_matrix.workers import run_faults
 
     if without_check is not None:
         known_check(without_check)
     chosen = _chosen(slugs or [], family)
-    tasks = len({vehicle for fault in chosen for vehicle in fault.vehicles})
-    tasks += sum(len(fault.vehicles) for fault in chosen)
+    tasks = len({workload for fault in chosen for workload in fault.workloads})
+    tasks += sum(len(fault.workloads) for fault in chosen)
     with progress("judging wrong backends", tasks) as told:
         matrix = run_faults(chosen, jobs or os.cpu_count() or 1, told)
     if write is not None:
@@ -146,10 +138,12 @@ def run(
         problems += _missed(matrix, without_check)
     for problem in problems:
         say(f"cai-conform: {problem}")
-    killed = sum(not result.fault.equivalent for result in matrix.results)
+    equivalent = sum(bool(result.fault.equivalent) for result in matrix.results)
+    unseen = sum(bool(result.fault.unseen) for result in matrix.results)
     say(
-        f"cai-conform: {len(matrix.results)} faults, {killed} to be killed, "
-        f"{len(matrix.results) - killed} that change nothing; {len(problems)} problems"
+        f"cai-conform: {len(matrix.results)} faults, {len(matrix.results) - equivalent - unseen} to be killed, "
+        f"{equivalent} that change nothing{f', {unseen} that nobody asks for' if unseen else ''}; "
+        f"{len(problems)} problems"
     )
     raise typer.Exit(1 if problems else 0)
 
@@ -158,17 +152,17 @@ def _chosen(slugs: Sequence[str], family: str | None) -> tuple[Fault, ...]:
     """Return the named faults, in the order of the catalogue.
 
     Raises:
-        UnknownFault: there is none of a slug, or of the family.
+        FaultError (unknown-fault): there is none of a slug, or of the family.
     """
     from cai_conformance.faults import FAULTS, fault_named
-    from cai_conformance.faults.errors import UnknownFault
+    from cai_conformance.faults.errors import FaultError
 
     wanted = {fault_named(slug).slug for slug in slugs}
     found = tuple(
         fault for fault in FAULTS if (not wanted or fault.slug in wanted) and (family is None or fault.family == family)
     )
     if not found:
-        raise UnknownFault(family or "")
+        raise FaultError("unknown-fault", slug=family or "")
     return found
 
 
@@ -181,18 +175,23 @@ def _as_object(fault: Fault) -> dict[str, object]:
         "precedent": fault.precedent,
         "kinds": list(fault.kinds),
         "places": sorted(place.value for place in fault.places),
-        "vehicles": list(map(str, fault.vehicles)),
+        "vehicles": list(map(str, fault.workloads)),
         "expected": list(fault.expected),
         "equivalent": fault.equivalent,
+        **({"unseen": fault.unseen} if fault.unseen else {}),
     }
 
 
-def _filled(name: str, text: str) -> str:
-    return textwrap.fill(f"{name:<11}{text}", 78, subsequent_indent=" " * 11, break_on_hyphens=False)
+def _print_table(rows: Sequence[tuple[str, str]]) -> None:
+    """Print two columns without headings in 78 cells, the second folded."""
+    from cai_conformance.report.terminal import Column, table_lines
+
+    for line in table_lines((Column(""), Column("", folded=True)), rows, 78, indent=""):
+        print(line.plain)
 
 
 def _missed(matrix: KillMatrix, check: str) -> list[str]:
-    from cai_conformance.killing import Standing
+    from cai_conformance.run.kill_matrix.results import Standing
 
     said = {Standing.SURVIVED: "would survive", Standing.UNEXPECTED: "would be seen by chance alone"}
     return [
@@ -204,7 +203,7 @@ def _rows(results: Sequence[FaultResult]) -> list[tuple[str, str, str, str]]:
     return [
         (
             result.fault.slug,
-            " ".join(map(str, (each.vehicle for each in result.observations))),
+            " ".join(map(str, (each.workload for each in result.observations))),
             " ".join(result.killed_by) or result.standing.value,
             str(len(result.also_seen_by)),
         )
@@ -213,8 +212,9 @@ def _rows(results: Sequence[FaultResult]) -> list[tuple[str, str, str, str]]:
 
 
 def _print_matrix(results: Sequence[FaultResult], chosen: MatrixFormat, console: Console) -> None:
-    from cai_conformance.killing.matrix_file import document_of
-    from cai_conformance.killing.results import SOUND
+    from cai_conformance.report.terminal import Column, table_lines
+    from cai_conformance.run.kill_matrix.file import document_of
+    from cai_conformance.run.kill_matrix.results import SOUND
 
     if chosen is MatrixFormat.JSON:
         for result in results:
@@ -227,33 +227,15 @@ def _print_matrix(results: Sequence[FaultResult], chosen: MatrixFormat, console:
         for row in _rows(results):
             print(f"| `{row[0]}` | {row[1]} | {row[2]} | {row[3]} |")
         return
-    console.print(_lines((names[0], names[1], names[2], "also"))[0], style="dim", soft_wrap=True)
-    for result, row in zip(results, _rows(results), strict=True):
-        style = "" if result.standing in SOUND else "bold red"
-        for line in _lines(row):
-            console.print(line, style=style, soft_wrap=True, markup=False)
-
-
-def _lines(row: tuple[str, str, str, str]) -> list[str]:
-    """Return the lines of one fault: cells are folded, and the slug, which one may want to copy, is not."""
-    from itertools import zip_longest
-
-    from cai_conformance.reports.screen import fold, padded
-
-    slug, vehicles, killed, also = row
-    slugs = [slug] if len(slug) <= SLUG_CELLS else [slug, ""]
-    columns = (fold(vehicles, SUITE_CELLS), fold(killed, KILLED_CELLS), [also])
-    if len(slug) > SLUG_CELLS:
-        columns = tuple(["", *column] for column in columns)  # type: ignore[assignment]
-    return [
-        f"{padded(first, SLUG_CELLS)}  {padded(suite, SUITE_CELLS)}  {padded(check, KILLED_CELLS)}  {count}".rstrip()
-        for first, suite, check, count in zip_longest(slugs, *columns, fillvalue="")
-    ]
+    columns = (Column("fault"), Column("vehicles", folded=True), Column("killed by", folded=True), Column("also"))
+    styles = ["" if result.standing in SOUND else "bold red" for result in results]
+    for line in table_lines(columns, _rows(results), max(console.width, 80), styles, indent=""):
+        console.print(line, soft_wrap=True)
 
 
 def _print_by_check(matrix: KillMatrix, chosen: MatrixFormat) -> None:
-    from cai_conformance.killing.check_names import check_names
-    from cai_conformance.killing.idle import IDLE
+    from cai_conformance.run.kill_matrix.observation import check_names
+    from cai_conformance.run.kill_matrix.results import IDLE
 
     kills, alone = matrix.kills(), matrix.kills_alone()
     rows = [(name, kills.get(name, ()), alone.get(name, ())) for name in check_names()]
@@ -267,6 +249,8 @@ def _print_by_check(matrix: KillMatrix, chosen: MatrixFormat) -> None:
         for name, seen, only in rows:
             print(f"| `{name}` | {len(seen)} | {', '.join(f'`{slug}`' for slug in only)} |")
         return
+    table = []
     for name, seen, only in rows:
         said = f"{len(seen)} faults" + (f", alone: {', '.join(only)}" if only else "")
-        print(_filled(f"{name:<17}", said if seen else f"none, and stays: {IDLE.get(name, 'nobody says why')}"))
+        table.append((name, said if seen else f"none, and stays: {IDLE.get(name, 'nobody says why')}"))
+    _print_table(table)

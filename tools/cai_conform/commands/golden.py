@@ -26,7 +26,7 @@ Reason = Annotated[str, typer.Option("--reason", "-r", help="Why the golden chan
 @app.command()
 def status() -> None:
     """Say whether goldens, manifest and ledger agree. Exit code 1 if they do not."""
-    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
     from cai_conformance.suites import SUITES
 
     store = GoldenStore(locate())
@@ -46,18 +46,21 @@ def status() -> None:
         print(f"{name}: missing: no golden was accepted")
     for name in stale:
         print(f"{name}: unlisted: no suite has this name")
+    agrees = all(entry.agrees for entry in found)
+    if not agrees:
+        say("cai-conform: if accepting was interrupted, run it again")
     changes = len(store.history())
     say(f"cai-conform: {store.root}, {changes} accepted change{'' if changes == 1 else 's'}")
-    raise typer.Exit(1 if missing or stale or not all(entry.agrees for entry in found) else 0)
+    raise typer.Exit(1 if missing or stale or not agrees else 0)
 
 
 @app.command()
 def review(suites: options.Suites = None) -> None:
     """Record the suites anew and show what differs from the goldens. Nothing is written; exit code 1 on a change."""
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.recording import propose
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.record import propose
+    from cai_conformance.run.verify import review_lines
     from cai_conformance.suites import find_suites
-    from cai_conformance.verification import review_lines
 
     store = GoldenStore(locate())
     changed = False
@@ -73,15 +76,14 @@ def review(suites: options.Suites = None) -> None:
 
 @app.command()
 def accept(reason: Reason, suites: options.Suites = None) -> None:
-    """Record the suites anew and make the result their golden: files, manifest and ledger change at one point."""
-    from cai_conformance.goldens import GoldenStore, locate, refusals
-    from cai_conformance.recording import propose_checked
+    """Record the suites anew and make the result their golden: files, ledger and manifest, in this order."""
+    from cai_conformance.fixtures.goldens.store import GoldenStore, check_change, locate
+    from cai_conformance.run.record import propose_checked
     from cai_conformance.suites import find_suites
 
     store = GoldenStore(locate())
-    refusals.check_reason(reason)
-    refusals.check_not_ci()
-    refusals.check_folder(store.root)
+    check_change(reason)
+    store.check_writable()
     candidates = []
     for suite in find_suites(suites or []):
         with progress(f"recording and judging {suite.identifier}"):
@@ -97,8 +99,9 @@ def accept(reason: Reason, suites: options.Suites = None) -> None:
 @app.command()
 def settings(suites: options.Suites = None, jobs: options.Jobs = None) -> None:
     """Record the suites under other BLAS kernels, threads, SIMD levels and C libraries. Exit code 1 on a change."""
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.portability import check_portability, settings_table
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.portability.matrix import check_portability
+    from cai_conformance.run.portability.settings import settings_table
     from cai_conformance.suites import find_suites
 
     chosen = find_suites(suites or [])
@@ -123,9 +126,10 @@ def portability(
 
     Suites that a file already has are replaced, the others stay. Exit code 1 if a record moves in strict arithmetic.
     """
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.portability import record_tables, table
-    from cai_conformance.portability.summary import suite_lines
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.portability import table
+    from cai_conformance.run.portability.matrix import record_tables
+    from cai_conformance.run.portability.table import suite_lines
     from cai_conformance.suites import find_suites
 
     chosen, portable = find_suites(suites or []), True

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from cai_conformance.backends import Backend
     from cai_conformance.backends.protocol import TraceRequest
-    from cai_conformance.measuring import Policy
-    from cai_conformance.probing.asked import Question
-    from cai_conformance.probing.judged import CheckedFolder
-    from cai_conformance.probing.probe import Probe
+    from cai_conformance.checks.probe.probe import Probe
+    from cai_conformance.checks.tolerance.policy import Policy
+    from cai_conformance.run.probe.judged import CheckedFolder
+    from cai_conformance.run.probe.questions import ProbeQuestion
     from cai_conformance.verdicts import Verdict
 
 SUITE = "llama.dense"
@@ -92,10 +92,10 @@ def probe(
     verbose: options.Verbose = False,
 ) -> None:
     """Hold an engine against itself: the same tokens in other calls, after rollbacks, in slots used before."""
-    from cai_conformance.measuring import parse_policy
-    from cai_conformance.probing.asked import Question
+    from cai_conformance.checks.tolerance.policy import parse_policy
+    from cai_conformance.run.probe.questions import ProbeQuestion
 
-    question = Question.of(prompt, start, calls, batch or ())
+    question = ProbeQuestion.of(prompt, start, calls, batch or ())
     level, chosen, rule = required_level(require), _selected(expression, question), parse_policy(policy)
     subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
     with closing_backend(subject):
@@ -116,28 +116,28 @@ def find_driven(spec: str, arithmetic: str | None, *, seconds: float | None, val
 
     Raises:
         BackendError: there is no such backend, or it cannot be loaded.
-        UnknownFault: there is no such fault.
+        FaultError (unknown-fault): there is no such fault.
     """
-    from cai_conformance.shrinking.driver import FAULT, wrong_backend
+    from cai_conformance.run.shrink.trial import FAULT, wrong_backend
 
     if spec.startswith(FAULT):
         return wrong_backend(spec.removeprefix(FAULT), arithmetic)
     return find_backend(spec, seconds=seconds, validate=validate)
 
 
-def _selected(expression: str | None, question: Question | None) -> Callable[[str], bool]:
+def _selected(expression: str | None, question: ProbeQuestion | None) -> Callable[[str], bool]:
     """Return which ids are judged.
 
     Raises:
-        InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
+        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.probing.running import probe_ids
-    from cai_conformance.selection import compile_expression
-    from cai_conformance.suites.errors import NothingSelected
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.run.probe.runner import probe_ids
+    from cai_conformance.run.questions import compile_expression
 
     selected = compile_expression(expression) if expression is not None else (lambda _: True)
     if not any(map(selected, probe_ids() if question is None else question.identifiers)):
-        raise NothingSelected(expression or "")
+        raise SelectionError("nothing-selected", expression=expression or "")
     return selected
 
 
@@ -145,12 +145,12 @@ def _probe_of(subject: Backend, folder: Path | None, arithmetic: str | None, pol
     """Put a folder, or a suite's given weights, under probe.
 
     Raises:
-        NotDriven: the backend is no engine.
-        FolderUnreadable: the folder cannot be read.
+        SelectionError (not-driven): the backend is no engine.
+        InputError (folder-unreadable): the folder cannot be read.
         BackendError: the engine cannot be started.
     """
-    from cai_conformance.probing.running import probe_of_folder
-    from cai_conformance.shrinking.driver import driver_of
+    from cai_conformance.run.probe.runner import probe_of_folder
+    from cai_conformance.run.shrink.trial import driver_of
 
     if folder is None:
         return _given(subject, arithmetic, policy)
@@ -164,30 +164,30 @@ def _folder_of(
     """Put a folder, or one of a suite's given weights, into the engine for a while.
 
     Raises:
-        NotDriven, FolderUnreadable, BackendError: as `_probe_of`.
+        `not-driven`, `folder-unreadable`, BackendError: as `_probe_of`.
     """
-    from cai_conformance.engines.given_model import folder_of, model_folder
-    from cai_conformance.probing.judged import CheckedFolder
+    from cai_conformance.backends.engine.given_model import folder_of, model_folder
+    from cai_conformance.run.probe.judged import CheckedFolder
 
     with nullcontext(folder) if folder is not None else folder_of(model_folder(_request(arithmetic))) as path:
         yield CheckedFolder(_probe_of(subject, path, arithmetic, policy), path.absolute())
 
 
 def _request(arithmetic: str | None) -> TraceRequest:
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, question_for
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.questions import Options, question_for
     from cai_conformance.suites import find_suite
 
     return question_for(find_suite(SUITE), GoldenStore(locate()), Options(arithmetic, profile="edges")).request
 
 
 def _given(subject: Backend, arithmetic: str | None, policy: Policy) -> Probe:
-    from cai_conformance.backends.asking import own_arithmetic
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.judges.engines.driving import probe_of
-    from cai_conformance.judges.evidence import Evidence
-    from cai_conformance.probing.errors import NotDriven
-    from cai_conformance.questions import Options, question_for
+    from cai_conformance.backends.protocol import own_arithmetic
+    from cai_conformance.checks.evidence import Evidence
+    from cai_conformance.checks.probe.driven import probe_of
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.questions import Options, question_for
     from cai_conformance.suites import find_suite
 
     stated = arithmetic or own_arithmetic(subject)
@@ -195,12 +195,12 @@ def _given(subject: Backend, arithmetic: str | None, policy: Policy) -> Probe:
     evidence = Evidence(subject, question_for(find_suite(SUITE), GoldenStore(locate()), wanted))
     opened = evidence.opened
     if opened is None:
-        raise NotDriven(subject.name)
+        raise SelectionError("not-driven", backend=subject.name)
     return probe_of(evidence, opened)
 
 
 def _judged(found: Probe, subject: Backend, selected: Callable[[str], bool]) -> tuple[Verdict, ...]:
-    from cai_conformance.probing.running import probe_ids, probed_verdicts
+    from cai_conformance.run.probe.runner import probe_ids, probed_verdicts
 
     verdicts: list[Verdict] = []
     with progress(f"probing {subject.name}", sum(map(selected, probe_ids()))) as advance:
@@ -211,9 +211,9 @@ def _judged(found: Probe, subject: Backend, selected: Callable[[str], bool]) -> 
 
 
 def _answered(
-    folder: CheckedFolder, question: Question, subject: Backend, selected: Callable[[str], bool]
+    folder: CheckedFolder, question: ProbeQuestion, subject: Backend, selected: Callable[[str], bool]
 ) -> tuple[Verdict, ...]:
-    from cai_conformance.probing.asked import asked_verdicts
+    from cai_conformance.run.probe.questions import asked_verdicts
 
     verdicts: list[Verdict] = []
     with progress(f"asking {subject.name}", sum(map(selected, question.identifiers))) as advance:
@@ -225,7 +225,7 @@ def _answered(
 
 def _notes(found: Probe) -> tuple[str, ...]:
     """Say what was allowed, where it was measured."""
-    from cai_conformance.measuring.policy import FACTOR
+    from cai_conformance.checks.tolerance.policy import FACTOR
 
     floor = found.rounding.used()
     return () if floor is None else (f"{floor}; {FACTOR:g} floors are allowed",)

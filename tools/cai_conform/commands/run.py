@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cai_conformance.backends import Backend
-    from cai_conformance.runner import SuiteRun
+    from cai_conformance.run.runner import SuiteRun
     from cai_conformance.verdicts import Level, Report, Verdict
 
 SMOKE_SECONDS = 2.0
@@ -58,13 +58,13 @@ def run(
     if schema:
         print_schema()
         return
-    from cai_conformance.backends.asking import own_arithmetic
-    from cai_conformance.expectations import Expectations as NoExpectations
-    from cai_conformance.expectations import apply_expectations, load_expectations
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.measuring import parse_policy
-    from cai_conformance.questions import Options, check_used, question_for
-    from cai_conformance.runner import SuiteRun
+    from cai_conformance.backends.protocol import own_arithmetic
+    from cai_conformance.checks.tolerance.policy import parse_policy
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.report.expectations import Expectations as NoExpectations
+    from cai_conformance.report.expectations import apply_expectations, load_expectations
+    from cai_conformance.run.questions import Options, check_used, question_for
+    from cai_conformance.run.runner import SuiteRun
     from cai_conformance.suites import all_check_ids, find_suites
 
     level = required_level(require)
@@ -89,13 +89,13 @@ def run(
 
 def _tell_how_to_shrink(subject: Backend, backend: str, verdicts: tuple[Verdict, ...]) -> None:
     """Name the command that makes a failure small, where there is one: an engine can be asked about other models."""
-    from cai_conformance.engines.backend import EngineBackend
+    from cai_conformance.backends.engine.backend import EngineBackend
     from cai_conformance.verdicts import Outcome
 
     failed = [verdict.check.partition("[")[0] for verdict in verdicts if verdict.outcome is Outcome.FAIL]
     if not failed or not isinstance(subject, EngineBackend):
         return
-    from cai_conformance.shrinking.looking import identifiers_of
+    from cai_conformance.run.shrink.failures import identifiers_of
 
     suite = failed[0].partition("::")[0]
     check = next((name for name in identifiers_of(suite) if name.partition("[")[0] in failed), None)
@@ -112,12 +112,12 @@ def smoke(
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
     """Ask a backend as little as possible, to see whether the plumbing works."""
-    from cai_conformance.backends.asking import own_arithmetic
-    from cai_conformance.engines.backend import EngineBackend
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, question_for
-    from cai_conformance.runner import SuiteRun
-    from cai_conformance.smoke import SUITE, smoke_engine
+    from cai_conformance.backends.engine.backend import EngineBackend
+    from cai_conformance.backends.protocol import own_arithmetic
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.questions import Options, question_for
+    from cai_conformance.run.runner import SuiteRun
+    from cai_conformance.run.smoke import SUITE, smoke_engine
     from cai_conformance.suites import SUITES, find_suite
 
     subject, store = find_backend(backend, seconds=timeout, validate=validate), GoldenStore(locate())
@@ -140,16 +140,16 @@ def judged(
     """Run the suites with a sign of life on the terminal; return verdicts, explained, and notes.
 
     Raises:
-        InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
+        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.runner import Judging
-    from cai_conformance.selection import compile_expression
-    from cai_conformance.suites.errors import NothingSelected
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.run.questions import compile_expression
+    from cai_conformance.run.runner import Judging
 
     selected = compile_expression(expression) if expression is not None else (lambda _: True)
     expected = sum(selected(name) for run in runs for name in run.suite.check_ids())
     if not expected:
-        raise NothingSelected(expression or "")
+        raise SelectionError("nothing-selected", expression=expression or "")
     judging = Judging(runs, subject, selected, jobs)
     with progress(f"judging {subject.name}", expected) as advance:
         for verdict in judging:
@@ -165,8 +165,8 @@ def make_report(
     notes: tuple[str, ...] = (),
 ) -> Report:
     """Put the five versions beside the verdicts."""
+    from cai_conformance.run.runner import versions
     from cai_conformance.verdicts import Report
-    from cai_conformance.versions import versions
 
     return Report(backend, versions(runs), verdicts, required, notes)
 
@@ -180,14 +180,11 @@ def show(
     verbose: bool,
 ) -> None:
     """Print a report on standard output."""
-    from cai_conformance.reports import (
-        Format,
-        default_format,
-        render_jsonlines,
-        render_junit,
-        render_markdown,
-        render_table,
-    )
+    from cai_conformance.report.formats import Format, default_format
+    from cai_conformance.report.jsonlines import render_jsonlines
+    from cai_conformance.report.junit import render_junit
+    from cai_conformance.report.markdown import render_markdown
+    from cai_conformance.report.terminal import render_table
 
     console = output(color)
     chosen = Format(output_format.value) if output_format is not None else default_format(console.is_terminal)
@@ -204,7 +201,7 @@ def print_schema() -> None:
     """Print the JSON Schema of the JSON lines."""
     import json
 
-    from cai_conformance.reports import report_schema
+    from cai_conformance.report.schema import report_schema
 
     print(json.dumps(report_schema(), indent=2))
 
@@ -213,9 +210,9 @@ def required_level(name: str | None) -> Level | None:
     """Return the level of this name.
 
     Raises:
-        UnknownLevel: there is none.
+        SelectionError (unknown-level): there is none.
     """
-    from cai_conformance.suites.errors import UnknownLevel
+    from cai_conformance.errors import SelectionError
     from cai_conformance.verdicts import Level
 
     if name is None:
@@ -223,4 +220,4 @@ def required_level(name: str | None) -> Level | None:
     try:
         return Level(name.upper())
     except ValueError:
-        raise UnknownLevel(name, ", ".join(Level)) from None
+        raise SelectionError("unknown-level", name=name, known=", ".join(Level)) from None

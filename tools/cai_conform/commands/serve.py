@@ -30,7 +30,7 @@ def serve(
     """
     from cai_conform.subject import look_in_working_directory
     from cai_conformance.backends.registry import open_engine
-    from cai_conformance.serving.server import serve as answer
+    from cai_conformance.backends.serve.server import serve as answer
 
     look_in_working_directory()
     # Whatever an engine prints must not get between the answers.

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from cai_conformance.engines.given_model import GivenModel
-    from cai_conformance.shrinking.looking import Found, Look
-    from cai_conformance.shrinking.minimising import Smallest
-
-CELLS = 30
-"""How wide the two columns of sizes are."""
+    from cai_conformance.backends.engine.given_model import GivenModel
+    from cai_conformance.run.shrink.failures import Found, Look, Smallest
 
 
 class ShrinkFormat(StrEnum):
@@ -66,14 +62,11 @@ def shrink(
     The first check that fails on the suite's given weights is taken; -k chooses.
     Prints what is left, and the command that replays it.
     """
-    from cai_conformance.measuring import parse_policy
-    from cai_conformance.shrinking.driver import driver_of
-    from cai_conformance.shrinking.looking import look
-    from cai_conformance.shrinking.minimising import smallest
-    from cai_conformance.shrinking.small_models import SmallModel
-    from cai_conformance.shrinking.telling import replay_command
-    from cai_conformance.shrinking.trying import trials_on
-    from cai_conformance.shrinking.writing import check_free, write_case
+    from cai_conformance.checks.tolerance.policy import parse_policy
+    from cai_conformance.run.shrink.failures import look, smallest
+    from cai_conformance.run.shrink.models import SmallModel
+    from cai_conformance.run.shrink.replay import check_free, replay_command, write_case
+    from cai_conformance.run.shrink.trial import driver_of, trials_on
 
     name, given = _given(suite)
     selected, rule = _selected(name, expression), parse_policy(policy)
@@ -113,21 +106,21 @@ def _given(suite: str) -> tuple[str, GivenModel]:
     """Return the full id of a suite, and the model that it gives.
 
     Raises:
-        UnknownSuite, AmbiguousSuite: it names no suite, or several.
-        NoModelGiven: the suite gives no model.
+        SelectionError (unknown-suite, ambiguous-suite): it names no suite, or several.
+        SelectionError (no-model-given): the suite gives no model.
         GoldenError: the suite's own files are missing or damaged.
     """
-    from cai_conformance.engines.given_model import GivenModel
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, question_for
-    from cai_conformance.shrinking.errors import NoModelGiven
+    from cai_conformance.backends.engine.given_model import GivenModel
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.questions import Options, question_for
     from cai_conformance.suites import find_suite
 
     found = find_suite(suite)
     request = question_for(found, GoldenStore(locate()), Options("strict", profile="edges")).request
     given = GivenModel.of(request)
     if given is None:
-        raise NoModelGiven(found.identifier)
+        raise SelectionError("no-model-given", suite=found.identifier)
     return found.identifier, given
 
 
@@ -135,15 +128,15 @@ def _selected(suite: str, expression: str | None) -> Callable[[str], bool]:
     """Return which ids are looked at.
 
     Raises:
-        InvalidExpression, NothingSelected: the filter cannot be read, or selects nothing.
+        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.selection import compile_expression
-    from cai_conformance.shrinking.looking import identifiers_of
-    from cai_conformance.suites.errors import NothingSelected
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.run.questions import compile_expression
+    from cai_conformance.run.shrink.failures import identifiers_of
 
     selected = compile_expression(expression) if expression is not None else (lambda _: True)
     if not any(map(selected, identifiers_of(suite))):
-        raise NothingSelected(expression or "")
+        raise SelectionError("nothing-selected", expression=expression or "")
     return selected
 
 
@@ -168,7 +161,7 @@ def _nothing(seen: Look, suite: str, backend: str, printed: ShrinkFormat) -> int
 
 
 def _as_object(found: Smallest, backend: str, folder: Path, command: str) -> dict[str, object]:
-    from cai_conformance.shrinking.telling import facts_of, remaining
+    from cai_conformance.run.shrink.replay import facts_of, remaining
 
     return {
         "type": "shrunk",
@@ -190,38 +183,31 @@ def _as_object(found: Smallest, backend: str, folder: Path, command: str) -> dic
 
 def _print(found: Smallest, backend: str, folder: Path, command: str, console: Console) -> None:
     """Print what was and what is left, at most as wide as the terminal; the command stays on one line."""
-    from itertools import zip_longest
+    from rich.text import Text
 
-    from cai_conformance.reports.screen import fold, padded, printable
-    from cai_conformance.shrinking.telling import facts_of, remaining
-
-    def show(text: str, style: str = "") -> None:
-        console.print(text, style=style, soft_wrap=True, markup=False)
+    from cai_conformance.report.terminal import Column, paragraph, printable, table_lines
+    from cai_conformance.run.shrink.replay import facts_of, remaining
 
     width = min(max(console.width, 60), 100)
     first, last = facts_of(found.first), facts_of(found.last)
-    names = max(map(len, first))
-    show(f"{found.suite}::{found.check.identifier} fails on {printable(backend)}", "bold")
-    show("")
-    show(f"  {padded('', names)}  {padded('at first', CELLS)}  shrunk", "dim")
-    for name in first:
-        before, after = fold(first[name], CELLS), fold(last[name], CELLS)
-        style = "dim" if first[name] == last[name] else ""
-        for place, (one, other) in enumerate(zip_longest(before, after, fillvalue="")):
-            line = f"  {padded('' if place else name, names)}  {padded(one, CELLS)}  {other}"
-            show(line.rstrip(), style)
-    show("")
+    columns = (Column(" "), Column("at first", folded=True), Column("shrunk", folded=True))
+    rows = [(name, first[name], last[name]) for name in first]
+    styles = ["dim" if first[name] == last[name] else "" for name in first]
     ending = "nothing smaller fails" if found.finished else "smaller ones may fail, too"
     texts = [f"left: {remaining(found.last)}", f"tried: {found.trials} cases; {ending}"]
-    texts += [f"note: {printable(note)}" for note in found.notes]
-    texts += [f"{found.last_judged.outcome.value}: {printable(found.last_judged.message)}", f"written: {folder}"]
-    for text in texts:
-        head, *rest = fold(text, width - 2)
-        show(head)
-        for line in rest:
-            show(f"  {line}")
-    show("replay:")
-    show(command, "bold")
+    texts += [f"note: {note}" for note in found.notes]
+    texts += [f"{found.last_judged.outcome.value}: {found.last_judged.message}", f"written: {folder}"]
+    lines = [
+        Text(f"{found.suite}::{found.check.identifier} fails on {printable(backend)}", "bold"),
+        Text(),
+        *table_lines(columns, rows, width, styles),
+        Text(),
+        *(line for text in texts for line in paragraph(text, width, indent="", hanging="  ")),
+        Text("replay:"),
+        Text(command, "bold"),
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 @contextmanager

@@ -19,11 +19,11 @@ def trace(
     view: options.ViewChoice = options.ViewChoice.TRACE,
 ) -> None:
     """Print the trace of a suite: all of it, its body only, or the learner's report."""
-    from cai_conformance.backends.asking import ask
-    from cai_conformance.goldens import GoldenStore, locate
-    from cai_conformance.questions import Options, check_used, question_for
+    from cai_conformance.backends.protocol import ask
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run.questions import Options, check_used, question_for
+    from cai_conformance.run.record import body_of, report_of
     from cai_conformance.suites import find_suite
-    from cai_conformance.views import body_of, report_of
 
     found = find_suite(suite)
     subject = find_backend(backend)

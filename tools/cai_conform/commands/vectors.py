@@ -39,8 +39,8 @@ def _group() -> None:
 @app.command()
 def export(folder: Folder, suites: Suites = None, layout: Layout = LayoutChoice.NATIVE, force: Force = False) -> None:
     """Write weights, vectors and trace of the suites as folders. Nothing is replaced without --force."""
-    from cai_conformance import exporting
-    from cai_conformance.goldens import GoldenStore, locate
+    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
+    from cai_conformance.run import export as exporting
     from cai_conformance.suites import find_suites
 
     wanted, store = exporting.Layout(layout.value), GoldenStore(locate())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cai_conformance.trace.grammar import Grammar
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
 from cai_conformance.trace.grammars.decoder import DECODER_GRAMMARS
-from cai_conformance.trace.schema import Grammar
 
 _GRAMMARS = {grammar.suite: grammar for grammar in (COURSE_NGRAM, *DECODER_GRAMMARS)}
 

@@ -6,8 +6,8 @@ records in the published order; `edges` has the answers to the vector cases of t
 
 from __future__ import annotations
 
-from cai_conformance.trace.grammars.common import CONVENTION
-from cai_conformance.trace.schema import Exact, FieldRule, Grammar, RecordRule
+from cai_conformance.trace.grammar import Exact, FieldRule, Grammar, RecordRule
+from cai_conformance.trace.grammars.common import CONVENTION, SAMPLE, integers, reals
 from cai_conformance.trace.values import FieldType
 
 SUITE = "course.ngram"
@@ -16,14 +16,6 @@ _INTEGER, _INTEGERS = FieldType.INTEGER, FieldType.INTEGERS
 _REAL, _REALS = FieldType.REAL6, FieldType.REALS6
 _BITS, _BITS_LIST = FieldType.BITS, FieldType.BITS_LIST
 _WORD = FieldType.WORD
-
-
-def _integers(*names: str) -> tuple[FieldRule, ...]:
-    return tuple(FieldRule(name, _INTEGER) for name in names)
-
-
-def _reals(*names: str) -> tuple[FieldRule, ...]:
-    return tuple(FieldRule(name, _REAL) for name in names)
 
 
 def _probe(field: str) -> Exact:
@@ -39,21 +31,21 @@ def _at_step(field: str) -> Exact:
 CONFIG = RecordRule(
     "CONFIG",
     (
-        *_integers("vocabulary", "merges", "context", "embedding", "concatenated", "swiglu_inner", "hidden"),
-        *_integers("parameters", "batch", "evaluation_batch", "init_seed", "shuffle_seed", "max_steps"),
-        *_reals("lr", "beta1", "beta2"),
+        *integers("vocabulary", "merges", "context", "embedding", "concatenated", "swiglu_inner", "hidden"),
+        *integers("parameters", "batch", "evaluation_batch", "init_seed", "shuffle_seed", "max_steps"),
+        *reals("lr", "beta1", "beta2"),
         FieldRule("epsilon", FieldType.REAL9),
-        *_reals("weight_decay"),
+        *reals("weight_decay"),
     ),
 )
 
 SPLIT = RecordRule(
     "SPLIT",
     (
-        *_integers("train_documents", "validation_documents"),
+        *integers("train_documents", "validation_documents"),
         FieldRule("test_text_used", _WORD, words=("no", "yes")),
-        *_integers("train_contexts", "validation_contexts", "train_batches"),
-        *_integers("train_evaluation_batches", "validation_evaluation_batches"),
+        *integers("train_contexts", "validation_contexts", "train_batches"),
+        *integers("train_evaluation_batches", "validation_evaluation_batches"),
     ),
 )
 
@@ -148,18 +140,6 @@ BITS = RecordRule(
     maximum=None,
     ascending=True,
     variant="step",
-)
-
-SAMPLE = RecordRule(
-    "SAMPLE",
-    (
-        FieldRule("case", FieldType.STRING),
-        FieldRule("draw", _INTEGER),
-        FieldRule("ids", _INTEGERS, required=False),
-        FieldRule("values", _BITS_LIST, required=False),
-        FieldRule("text", FieldType.STRING, required=False),
-    ),
-    maximum=None,
 )
 
 _BODY = (CONVENTION, CONFIG, SPLIT, STAGE, LOSS, RESULT, GENERATE, PROOF, BITS)

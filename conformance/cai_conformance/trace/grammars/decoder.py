@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from cai_conformance.trace.grammars.common import CONVENTION
-from cai_conformance.trace.schema import Exact, FieldRule, Grammar, RecordRule
+from cai_conformance.trace.grammar import Exact, FieldRule, Grammar, RecordRule
+from cai_conformance.trace.grammars.common import CONVENTION, SAMPLE, integers, reals
 from cai_conformance.trace.values import FieldType
 
 CAI_SUITES: Final = (
@@ -34,14 +34,6 @@ _INTEGER, _INTEGERS = FieldType.INTEGER, FieldType.INTEGERS
 _REAL, _STRING, _WORD = FieldType.REAL6, FieldType.STRING, FieldType.WORD
 
 
-def _integers(*names: str) -> tuple[FieldRule, ...]:
-    return tuple(FieldRule(name, _INTEGER) for name in names)
-
-
-def _reals(*names: str) -> tuple[FieldRule, ...]:
-    return tuple(FieldRule(name, _REAL) for name in names)
-
-
 def _words(name: str, *words: str) -> FieldRule:
     return FieldRule(name, _WORD, words=words)
 
@@ -51,16 +43,16 @@ def config_rule(model: tuple[FieldRule, ...], counts: tuple[str, ...] = ()) -> R
     return RecordRule(
         "CONFIG",
         (
-            *_integers("vocabulary", "merges", "context", "width", "heads", "feed_forward"),
+            *integers("vocabulary", "merges", "context", "width", "heads", "feed_forward"),
             FieldRule("mixers", _STRING),
             *model,
-            *_integers("parameters", "weights", *counts),
-            *_integers("stories", "story_seed", "validation_every", "story_cut"),
-            *_integers("batch", "evaluation_batch", "steps", "init_seed", "order_seed"),
-            *_reals("lr", "beta1", "beta2"),
+            *integers("parameters", "weights", *counts),
+            *integers("stories", "story_seed", "validation_every", "story_cut"),
+            *integers("batch", "evaluation_batch", "steps", "init_seed", "order_seed"),
+            *reals("lr", "beta1", "beta2"),
             FieldRule("epsilon", FieldType.REAL9),
-            *_reals("weight_decay", "clip"),
-            *_integers("prompts", "prompt_tokens", "new_tokens", "chunk", "block", "slack"),
+            *reals("weight_decay", "clip"),
+            *integers("prompts", "prompt_tokens", "new_tokens", "chunk", "block", "slack"),
         ),
     )
 
@@ -68,14 +60,14 @@ def config_rule(model: tuple[FieldRule, ...], counts: tuple[str, ...] = ()) -> R
 CAI_CONFIG = config_rule(
     (
         FieldRule("wiring", _WORD, words=("sequential", "parallel")),
-        *_integers("window", "latent", "rope", "channels_per_group", "futures"),
+        *integers("window", "latent", "rope", "channels_per_group", "futures"),
     ),
     ("draft_parameters", "draft_weights"),
 )
 
 _LLAMA: Final = (
-    *_integers("key_value_heads", "head_width", "window", "positions"),
-    *_reals("rope_base"),
+    *integers("key_value_heads", "head_width", "window", "positions"),
+    *reals("rope_base"),
     FieldRule("norm_eps", FieldType.REAL9),
     _words("tied", "yes", "no"),
 )
@@ -85,14 +77,14 @@ LLAMA_CONFIG = config_rule(_LLAMA)
 COURSE_CONFIG = config_rule(
     (
         *_LLAMA,
-        *_integers("stride", "evaluation_stride"),
+        *integers("stride", "evaluation_stride"),
         FieldRule("rates", FieldType.REALS6),
         FieldRule("checkpoints", _INTEGERS),
     )
 )
 
 SPLIT = RecordRule(
-    "SPLIT", _integers("train_stories", "validation_stories", "train_windows", "validation_windows", "batches")
+    "SPLIT", integers("train_stories", "validation_stories", "train_windows", "validation_windows", "batches")
 )
 
 STAGE = RecordRule(
@@ -118,15 +110,13 @@ _LOSSES: Final = (
 
 LOSS = RecordRule("LOSS", _LOSSES, maximum=None, ascending=True)
 
-COURSE_LOSS = RecordRule(
-    "LOSS", (*_LOSSES, *_reals("rate", "norm"), *_integers("clipped")), maximum=None, ascending=True
-)
+COURSE_LOSS = RecordRule("LOSS", (*_LOSSES, *reals("rate", "norm"), *integers("clipped")), maximum=None, ascending=True)
 
-_RESULTS: Final = (*_integers("step"), *_reals("initial_validation", "final_validation", "improvement"))
+_RESULTS: Final = (*integers("step"), *reals("initial_validation", "final_validation", "improvement"))
 
 RESULT = RecordRule("RESULT", _RESULTS)
 
-COURSE_RESULT = RecordRule("RESULT", (*_RESULTS, *_integers("selected_step"), *_reals("selected_validation")))
+COURSE_RESULT = RecordRule("RESULT", (*_RESULTS, *integers("selected_step"), *reals("selected_validation")))
 
 DECODE = RecordRule(
     "DECODE",
@@ -138,7 +128,7 @@ DECODE = RecordRule(
         FieldRule("margins", FieldType.REALS6),
         # Of the logits from which the tokens were chosen; not where bits mean nothing.
         FieldRule("logits", FieldType.SHA256, required=False),
-        *_integers("forwards", "draft_forwards"),
+        *integers("forwards", "draft_forwards"),
         FieldRule("stop", _WORD, words=("eos", "limit", "context-limit")),
     ),
     maximum=None,
@@ -148,7 +138,7 @@ DRAFT = RecordRule(
     "DRAFT",
     (
         FieldRule("arm", _WORD),
-        *_integers("prompt", "pass", "proposed", "accepted", "committed", "rolled_back"),
+        *integers("prompt", "pass", "proposed", "accepted", "committed", "rolled_back"),
     ),
     maximum=None,
 )
@@ -158,7 +148,7 @@ CACHE = RecordRule(
     (
         FieldRule("layer", _INTEGER),
         FieldRule("arm", _WORD),
-        *_integers("prefix", "floats", "slack", "allocated"),
+        *integers("prefix", "floats", "slack", "allocated"),
         FieldRule("formula", _STRING),
     ),
     maximum=None,
@@ -209,18 +199,6 @@ def _bits_rule(*, every_state: bool) -> RecordRule:
 BITS = _bits_rule(every_state=True)
 
 COURSE_BITS = _bits_rule(every_state=False)
-
-SAMPLE = RecordRule(
-    "SAMPLE",
-    (
-        FieldRule("case", _STRING),
-        FieldRule("draw", _INTEGER),
-        FieldRule("ids", _INTEGERS, required=False),
-        FieldRule("values", FieldType.BITS_LIST, required=False),
-        FieldRule("text", _STRING, required=False),
-    ),
-    maximum=None,
-)
 
 _MIDDLE: Final = (DECODE, DRAFT, CACHE, GENERATE, PROOF)
 

@@ -1,0 +1,1 @@
+"""What a diagnosis says in words."""

@@ -1,1 +1,0 @@
-"""Judges that only the decode suites need: arms, counters, caches, witnesses."""

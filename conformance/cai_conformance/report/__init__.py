@@ -1,0 +1,1 @@
+"""What a run tells: terminal, JSON lines, JUnit, Markdown, and known failures."""

@@ -1,0 +1,1 @@
+"""An engine held against itself, on any model folder."""

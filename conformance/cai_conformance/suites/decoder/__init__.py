@@ -1,1 +1,0 @@
-"""The decode suites: one definition, many phases."""

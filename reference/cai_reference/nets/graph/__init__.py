@@ -1,1 +1,0 @@
-"""A float64 interpreter of layer graphs: forward, gradients, and a streaming session."""

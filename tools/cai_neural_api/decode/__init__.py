@@ -1,0 +1,1 @@
+"""Decode arms on a net: what each emits, reads and takes."""
