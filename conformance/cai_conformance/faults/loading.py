@@ -10,21 +10,20 @@ import numpy as np
 from cai_conformance.faults.fault import TRAINING, Family, Place
 from cai_conformance.faults.patch import Patch
 from cai_conformance.faults.workload import DENSE, WINDOWED, given
-from cai_conformance.fixtures import given_weights
-from cai_conformance.fixtures import weight_files as hugging_face
+from cai_conformance.fixtures import given_weights, weight_files
 from cai_conformance.fixtures.given_weights import Tensors
 from cai_conformance.fixtures.phases import DecodePhase
 from cai_conformance.fixtures.weight_files import WeightsLayout
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.autograd.operations import swap_axes
-from cai_reference.layers import matrices as bias_free
+from cai_reference.layers import matrices
 from cai_reference.layers.matrices import TiedOutput
 
 
 def _read(patch: Patch, changed: Callable[[Tensors], Tensors]) -> None:
     """Change what is read of a file, by the backend and by its engine."""
-    native, foreign = given_weights.native_values, hugging_face.read_tensors
+    native, foreign = given_weights.native_values, weight_files.read_tensors
 
     def wrong(phase: DecodePhase, weights: bytes) -> Tensors:
         # Of a folder of engines the other function reads the file.
@@ -58,7 +57,7 @@ def _untied(patch: Patch) -> None:
     def wrong(output: TiedOutput, tape: Tape, x: Variable) -> Variable:
         # The table is kept beside its copy, so that its identity is not used again.
         _, copy = copies.setdefault(id(output.table), (output.table, output.table.value.copy()))
-        return bias_free._product(tape, x, swap_axes(tape, tape.constant(copy), 0, 1))
+        return matrices._product(tape, x, swap_axes(tape, tape.constant(copy), 0, 1))
 
     patch.replace((TiedOutput, "__call__"), wrong)
 

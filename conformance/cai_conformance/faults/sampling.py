@@ -14,9 +14,7 @@ from cai_conformance.faults.fault import Family, Place
 from cai_conformance.faults.patch import Patch
 from cai_conformance.faults.workload import COURSE, DENSE, NGRAM, Sight, exact, given, run
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.decoding import generation, greedy
-from cai_reference.decoding import sampling as choice
-from cai_reference.decoding import sampling as distribution
+from cai_reference.decoding import generation, greedy, sampling
 from cai_reference.decoding.generation import DecoderStop, Limits
 from cai_reference.decoding.greedy import Continuation, Stop, continue_greedily
 from cai_reference.decoding.sampling import Choice, Distribution, Interval, SamplingSettings, UnitInterval
@@ -57,7 +55,7 @@ def _divided_by_zero(
     """Behave like a walk over probabilities that are all NaN: no comparison holds, and the last id is left."""
     if not settings.greedy:
         return right(logits, settings, arithmetic)
-    distribution.check_logits(logits)
+    sampling.check_logits(logits)
     return _certain(len(logits), len(logits) - 1)
 
 
@@ -99,7 +97,7 @@ def _excluded_at_zero(probabilities: Array, unit: float) -> Interval:
 def _none_at_the_end(probabilities: Array, unit: float) -> Interval:
     """Round the number to single precision, where the largest one is 1; what no interval holds chooses id 0."""
     right, rounded = Interval(0, 0.0, 1.0), float(np.float32(unit))
-    return next((each for each in choice.intervals(probabilities) if rounded < each.end), right)
+    return next((each for each in sampling.intervals(probabilities) if rounded < each.end), right)
 
 
 def _positive_zero_first(logits: Array, masked: Collection[int] = ()) -> int:
@@ -205,7 +203,7 @@ def _budget_exceeded(patch: Patch) -> None:
 )
 def _top_p_without_crossing(patch: Patch) -> None:
     """What is kept has less mass than asked for; where a boundary is met exactly, one token too few stays, too."""
-    patch.around(distribution.nucleus, _without_crossing)
+    patch.around(sampling.nucleus, _without_crossing)
 
 
 @_choice(
@@ -219,7 +217,7 @@ def _top_p_without_crossing(patch: Patch) -> None:
 )
 def _top_p_one_more(patch: Patch) -> None:
     """The comparison is strict; probabilities that never meet the mass exactly hide it."""
-    patch.around(distribution.nucleus, _one_more_when_met)
+    patch.around(sampling.nucleus, _one_more_when_met)
 
 
 @_choice(
@@ -231,7 +229,7 @@ def _top_p_one_more(patch: Patch) -> None:
 )
 def _temperature_multiplies(patch: Patch) -> None:
     """A high temperature makes sharp what it should flatten; temperature 1 hides it."""
-    patch.arguments(distribution.weights_of, temperature=lambda call: 1.0 / call.temperature)
+    patch.arguments(sampling.weights_of, temperature=lambda call: 1.0 / call.temperature)
 
 
 @_choice.seen("greedy.signed-zeros", "+0.0 counts as larger than −0.0", "smp.tie[zeros]", "−0.0 stands before +0.0")
@@ -336,7 +334,7 @@ _sampling = Family(frozenset({Place.SAMPLER}), exact(COURSE))
 )
 def _top_k_keeps_ties(patch: Patch) -> None:
     """What is as large as the last one that is kept stays, too. Logits without ties hide it."""
-    patch.around(distribution.distribution_of, _ties_kept)
+    patch.around(sampling.distribution_of, _ties_kept)
 
 
 @_sampling(
@@ -348,7 +346,7 @@ def _top_k_keeps_ties(patch: Patch) -> None:
 )
 def _zero_temperature_divides(patch: Patch) -> None:
     """Probabilities become NaN, no comparison with them holds, and some id is taken."""
-    patch.around(distribution.distribution_of, _divided_by_zero)
+    patch.around(sampling.distribution_of, _divided_by_zero)
 
 
 @_sampling(
@@ -360,7 +358,7 @@ def _zero_temperature_divides(patch: Patch) -> None:
 )
 def _nan_is_zero_sampler(patch: Patch) -> None:
     """A sum that is NaN is compared, and the first id wins; nobody is told."""
-    patch.around(distribution.distribution_of, _nan_is_zero)
+    patch.around(sampling.distribution_of, _nan_is_zero)
 
 
 @_sampling(
@@ -372,7 +370,7 @@ def _nan_is_zero_sampler(patch: Patch) -> None:
 )
 def _excluded_at_zero_sampler(patch: Patch) -> None:
     """The comparison is not strict. Draws that are never 0 hide it, which is nearly all of them."""
-    patch.replace(choice.choose, _excluded_at_zero)
+    patch.replace(sampling.choose, _excluded_at_zero)
 
 
 @_sampling(
@@ -384,7 +382,7 @@ def _excluded_at_zero_sampler(patch: Patch) -> None:
 )
 def _none_at_the_end_sampler(patch: Patch) -> None:
     """In single precision it is 1, which lies in no interval, and falls through to id 0."""
-    patch.replace(choice.choose, _none_at_the_end)
+    patch.replace(sampling.choose, _none_at_the_end)
 
 
 @_sampling("sampler.walked-by-rank", "ids are walked from the likeliest on", "smp.seed")
@@ -402,19 +400,19 @@ def _by_rank(patch: Patch) -> None:
                     break
         return interval
 
-    patch.replace(choice.choose, wrong)
+    patch.replace(sampling.choose, wrong)
 
 
 @_sampling("sampler.min-p-of-mass", "min-p taken for a probability", "smp.support")
 def _least_probability(patch: Patch) -> None:
     """It is a part of the largest probability. Laws with one likely id hide it."""
     # Hold probabilities against min-p, and not the ratio to the largest one.
-    right = distribution.filtered
+    right = sampling.filtered
 
     def wrong(
         vocabulary: int, ranked: npt.NDArray[np.int64], weights: Array, top_p: float, min_p: float
     ) -> Distribution:
-        kept = weights[: distribution.nucleus(weights, top_p)]
+        kept = weights[: sampling.nucleus(weights, top_p)]
         return right(vocabulary, ranked, weights, top_p, min(1.0, min_p * float(np.add.reduce(kept))))
 
     patch.replace(right, wrong)
@@ -423,19 +421,19 @@ def _least_probability(patch: Patch) -> None:
 @_sampling("sampler.top-p-before-temperature", "top-p acts before the temperature", "smp.support")
 def _top_p_before_temperature(patch: Patch) -> None:
     """Some engines run the temperature last; temperature 1 hides it."""
-    patch.around(distribution.distribution_of, _mass_before_temperature)
+    patch.around(sampling.distribution_of, _mass_before_temperature)
 
 
 @_sampling("sampler.top-p-before-top-k", "top-p acts before top-k", "smp.support")
 def _top_p_before_top_k(patch: Patch) -> None:
     """It is a part of all mass, where it should be one of what top-k keeps."""
-    patch.around(distribution.distribution_of, _mass_before_count)
+    patch.around(sampling.distribution_of, _mass_before_count)
 
 
 @_sampling("sampler.draw-for-nothing", "a draw is taken at temperature 0", "smp.edge")
 def _draw_for_nothing(patch: Patch) -> None:
     """Tokens are right, and the generator is one draw ahead."""
-    right = choice.draw
+    right = sampling.draw
 
     def wrong(law: Distribution, generator: UnitInterval) -> Choice:
         if law.greedy:
@@ -448,7 +446,7 @@ def _draw_for_nothing(patch: Patch) -> None:
 @_sampling("sampler.no-draw-for-one", "no draw where one id is left", "smp.seed")
 def _no_draw_for_one(patch: Patch) -> None:
     """Tokens are right, and the generator is one draw behind."""
-    right = choice.draw
+    right = sampling.draw
 
     def wrong(law: Distribution, generator: UnitInterval) -> Choice:
         return right(replace(law, greedy=law.greedy or len(law.kept) == 1), generator)

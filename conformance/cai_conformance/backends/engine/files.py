@@ -15,7 +15,7 @@ from cai_conformance import strict_json
 from cai_conformance.backends.engine.given_model import SETTINGS
 from cai_conformance.engine import EngineError
 from cai_conformance.errors import InputError
-from cai_conformance.fixtures import weight_files as hugging_face
+from cai_conformance.fixtures import weight_files
 from cai_conformance.fixtures.configurations import ModelSettings, read_configuration, tensor_shapes
 from cai_conformance.fixtures.decoder_phases import DECODE_PHASES
 from cai_conformance.fixtures.given_weights import Tensors
@@ -35,7 +35,7 @@ def file_names(layout: WeightsLayout, names: Iterable[str]) -> tuple[str, ...]:
     """Return what the file calls parameters of the reference."""
     if layout is WeightsLayout.NATIVE:
         return tuple(names)
-    return tuple(map(hugging_face.hugging_face_name, names))
+    return tuple(map(weight_files.hugging_face_name, names))
 
 
 def native_tensors(layout: WeightsLayout, tensors: Mapping[str, Array]) -> Tensors:
@@ -48,8 +48,8 @@ def native_tensors(layout: WeightsLayout, tensors: Mapping[str, Array]) -> Tenso
         return dict(tensors)
     values: Tensors = {}
     for name, tensor in tensors.items():
-        ours = hugging_face.native_name(name)
-        values[ours] = np.ascontiguousarray(tensor.T) if hugging_face.is_transposed(ours) else tensor
+        ours = weight_files.native_name(name)
+        values[ours] = np.ascontiguousarray(tensor.T) if weight_files.is_transposed(ours) else tensor
     return values
 
 
@@ -58,8 +58,8 @@ def file_tensors(layout: WeightsLayout, tensors: Mapping[str, Array]) -> Tensors
     if layout is WeightsLayout.NATIVE:
         return dict(tensors)
     return {
-        hugging_face.hugging_face_name(name): np.ascontiguousarray(
-            tensor.T if hugging_face.is_transposed(name) else tensor
+        weight_files.hugging_face_name(name): np.ascontiguousarray(
+            tensor.T if weight_files.is_transposed(name) else tensor
         )
         for name, tensor in tensors.items()
     }
@@ -122,7 +122,7 @@ class FolderModel:
         """
         if self.layout is WeightsLayout.NATIVE:
             return tuple(names)
-        return tuple(map(hugging_face.native_name, names))
+        return tuple(map(weight_files.native_name, names))
 
 
 def read_folder(folder: Path) -> FolderModel:
@@ -144,7 +144,7 @@ def read_folder(folder: Path) -> FolderModel:
     layout = WeightsLayout.HUGGING_FACE if hugging_face_names else WeightsLayout.NATIVE
     data = (folder / layout.file).read_bytes()
     try:
-        values = hugging_face.read_tensors(data) if hugging_face_names else read_tensor_file(data, layout.file)
+        values = weight_files.read_tensors(data) if hugging_face_names else read_tensor_file(data, layout.file)
         if hugging_face_names or settings.get("model") == "llama":
             sizes = _hugging_face(stated) if hugging_face_names else _llama(stated)
             needed, found = least_weights(sizes), sum(value.size for value in values.values())

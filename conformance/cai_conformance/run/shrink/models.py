@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 
 from cai_conformance.backends.engine.given_model import SETTINGS, GivenModel, settings_of
-from cai_conformance.fixtures import weight_files as hugging_face
+from cai_conformance.fixtures import weight_files
 from cai_conformance.fixtures.given_weights import native_file
 from cai_conformance.fixtures.inputs import exact_everywhere
 from cai_conformance.fixtures.llama_phases import POSITIONS
@@ -103,8 +103,8 @@ class SmallModel:
         values = {each.name: each.value for each in model.parameters}
         if self.layout is WeightsLayout.HUGGING_FACE:
             assert isinstance(self.configuration, LlamaConfiguration)
-            beside = hugging_face.model_files(self.configuration, POSITIONS)
-            return {self.layout.file: hugging_face.write_tensors(values), **beside}
+            beside = weight_files.model_files(self.configuration, POSITIONS)
+            return {self.layout.file: weight_files.write_tensors(values), **beside}
         return {self.layout.file: native_file(values), SETTINGS: f"{settings_of(model)}\n".encode()}
 
 
