@@ -51,8 +51,7 @@ DRIVEN: Final = frozenset(
 """The checks of every suite that drive a backend call by call, which no trace can answer."""
 DRIVEN_TOO: Final = {
     **dict.fromkeys(
-        ("cai.diagonal-ssm", "cai.hybrid", "cai.grouped-hybrid"),
-        frozenset({"ssm.split", "ssm.boundary", "ssm.snap"}),
+        ("cai.diagonal-ssm", "cai.hybrid", "cai.grouped-hybrid"), frozenset({"ssm.split", "ssm.boundary", "ssm.snap"})
     ),
     "cai.multi-token": frozenset({"mtp.self"}),
 }

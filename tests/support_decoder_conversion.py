@@ -101,11 +101,7 @@ def _projection(projection: Projection, take: Take) -> plain.Projection:
 
 
 def _norm(norm: DynamicTanh, take: Take) -> plain.Norm:
-    return {
-        "gamma": vector(take(norm.gamma)),
-        "beta": vector(take(norm.beta)),
-        "alpha": float(take(norm.alpha)[0]),
-    }
+    return {"gamma": vector(take(norm.gamma)), "beta": vector(take(norm.beta)), "alpha": float(take(norm.alpha)[0])}
 
 
 def _mixer(mixer: Mixer, take: Take) -> plain.Mixer:

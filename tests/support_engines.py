@@ -254,10 +254,7 @@ def floor_of(near: float, far: float | None = None, precision: str = "float64", 
 
 
 def evidence_with(
-    asked: Question,
-    answers: dict[str, Answer],
-    floor: NoiseFloor,
-    opened: OpenedModel | None = None,
+    asked: Question, answers: dict[str, Answer], floor: NoiseFloor, opened: OpenedModel | None = None
 ) -> Evidence:
     """Return evidence of given answers by the ids of cases, and of a given floor; the engine is asked again, if any."""
     evidence = Evidence(EngineBackend("engine", lambda: ReferenceEngine(FAST)), asked)

@@ -22,15 +22,7 @@ from cai_reference.errors import CaiReferenceError
 from cai_reference.training.adamw import Moments, ParameterGroups
 from cai_reference.training.errors import TrainingError
 from cai_reference.training.state import OrderPlace, check_place
-from support_course_checkpoints import (
-    FILE_BYTES,
-    HEADER_BYTES,
-    changed,
-    chapter_35,
-    descriptor_at,
-    spliced,
-    written,
-)
+from support_course_checkpoints import FILE_BYTES, HEADER_BYTES, changed, chapter_35, descriptor_at, spliced, written
 from support_course_fixtures import MODEL
 from support_resumable import MODELS, after, rewritten, saved
 
@@ -124,19 +116,7 @@ COURSE: list[Case] = [
         reading(lambda: written()[:-7]),
     ),
     (
-        CourseCheckpointError(
-            "checkpoint-checksum",
-            **dict(
-                zip(
-                    (
-                        "stored",
-                        "actual",
-                    ),
-                    checksums(),
-                    strict=True,
-                )
-            ),
-        ),
+        CourseCheckpointError("checkpoint-checksum", **dict(zip(("stored", "actual"), checksums(), strict=True))),
         reading(damaged_checksum),
     ),
     (CourseCheckpointError("unsupported-tokenizer-layout", found=9), reading(lambda: changed(38, 9, form="H"))),
@@ -227,9 +207,7 @@ SAVED: list[Case] = [
     ),
     (
         CheckpointError("state-damaged", stored=EMPTY_SHA256, actual=DESCRIBED),
-        lambda: read_checkpoint(
-            write_tensors({}, {**read_tensors(saved("llama", 1))[1], "digest": EMPTY_SHA256}),
-        ),
+        lambda: read_checkpoint(write_tensors({}, {**read_tensors(saved("llama", 1))[1], "digest": EMPTY_SHA256})),
     ),
     (
         CheckpointError("bad-description", where="description", problem="it lacks 'model'"),

@@ -42,17 +42,7 @@ MAY_IMPORT: Final = {
     "cai_course": {"cai_reference", "cai_conformance", "cai_conform", "cai_course"},
 }
 
-ROOMS: Final = (
-    "arithmetic",
-    "splitmix",
-    "text",
-    "autograd",
-    "layers",
-    "models",
-    "training",
-    "decoding",
-    "checkpoints",
-)
+ROOMS: Final = ("arithmetic", "splitmix", "text", "autograd", "layers", "models", "training", "decoding", "checkpoints")
 """In the order in which data flows; a room imports itself and earlier ones."""
 
 WINGS: Final = ("trace", "report", "fixtures", "backends", "faults", "checks", "suites", "diagnosis", "run")
@@ -385,10 +375,7 @@ class TestPublicThings:
         [
             ("cai_reference", "CaiReferenceError __version__"),
             ("cai_conformance.backends", "Backend TraceRequest"),
-            (
-                "cai_conformance.suites",
-                "SUITES Check Suite SuiteInput all_check_ids find_check find_suite find_suites",
-            ),
+            ("cai_conformance.suites", "SUITES Check Suite SuiteInput all_check_ids find_check find_suite find_suites"),
             (
                 "cai_conformance.fixtures.goldens",
                 "Candidate FileChange FileEntry FileReview Golden GoldenFinding GoldenStore LedgerEntry LineCounts "

@@ -24,21 +24,8 @@ from cai_reference.training.adamw import AdamW, AdamWConfiguration, AdamWState, 
 from cai_reference.training.errors import TrainingError
 from cai_reference.training.model_kinds import copy_of
 from support_course import MERGES, needs_corpus
-from support_course_checkpoints import (
-    FILE_BYTES,
-    HEADER_BYTES,
-    TOKENS,
-    chapter_35,
-    written,
-)
-from support_course_fixtures import (
-    MODEL,
-    capstone_run,
-    fresh,
-    needs_published_functions,
-    small_run,
-    tokenizer,
-)
+from support_course_checkpoints import FILE_BYTES, HEADER_BYTES, TOKENS, chapter_35, written
+from support_course_fixtures import MODEL, capstone_run, fresh, needs_published_functions, small_run, tokenizer
 from support_refusals import raises
 
 TABLE = "token_embedding.weight"

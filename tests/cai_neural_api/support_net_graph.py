@@ -22,12 +22,7 @@ Rows = list[list[float]]
 
 
 def spec(
-    kind: str,
-    previous: int,
-    integers: Sequence[int] = (),
-    *,
-    listed: Sequence[int] = (),
-    number: float = 0.0,
+    kind: str, previous: int, integers: Sequence[int] = (), *, listed: Sequence[int] = (), number: float = 0.0
 ) -> LayerSpec:
     """Describe a layer; what is left out is 0."""
     filled = (*integers, *(0,) * (NUMBERS - len(integers)))

@@ -67,12 +67,7 @@ def text_net(known: int = KNOWN, context: int = CONTEXT, futures: int = 1) -> Ne
 
 
 def write_text_net(
-    folder: Path,
-    *,
-    known: int = KNOWN,
-    context: int = CONTEXT,
-    futures: int = 1,
-    entries: tuple[bytes, ...] = ENTRIES,
+    folder: Path, *, known: int = KNOWN, context: int = CONTEXT, futures: int = 1, entries: tuple[bytes, ...] = ENTRIES
 ) -> TextNet:
     """Write both files into a folder."""
     files = TextNet(folder / "text.nn", folder / "vocabulary.txt")

@@ -47,12 +47,7 @@ class TestOutput:
         assert 0 == result.code
         phase, summary = (json.loads(line) for line in result.out.splitlines())
         assert ("phase", 3, True) == (phase["type"], phase["phase"], phase["token_identical"])
-        assert ("summary", 1, True, 0) == (
-            summary["type"],
-            summary["asked"],
-            summary["complete"],
-            summary["exit_code"],
-        )
+        assert ("summary", 1, True, 0) == (summary["type"], summary["asked"], summary["complete"], summary["exit_code"])
         assert {"rows": 4, "read": 4, "empty": 0, "with_larger_ids": 0, "beyond_the_limit": 0} == {
             name: count for name, count in summary["data"].items() if name != "source"
         }
@@ -103,10 +98,7 @@ class TestRefusals:
         ("arguments", "sentence"),
         [
             (("--phase", "12"), "cai-conform: phase '12' is unknown; a phase is a number from 1 to 9, or all"),
-            (
-                ("--budget", 3),
-                "cai-conform: --budget and --steps exclude each other",
-            ),
+            (("--budget", 3), "cai-conform: --budget and --steps exclude each other"),
             (("--rows", "rows.csv"), "cai-conform: --rows needs --vocabulary beside it"),
             (("--arithmetic", "exact"), "cai-conform: "),
         ],

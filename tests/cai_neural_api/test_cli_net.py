@@ -11,16 +11,7 @@ import pytest
 from cai_neural_api.exchange import import_net, read_net, read_weights, write_weights
 from cai_neural_api.format import format_net
 from support_cli import Result, invoke
-from support_net_questions import (
-    ATTENTION,
-    WORDS,
-    cai_net,
-    decoder_net,
-    draft_net,
-    edit,
-    sample_folder,
-    write,
-)
+from support_net_questions import ATTENTION, WORDS, cai_net, decoder_net, draft_net, edit, sample_folder, write
 from support_nn_file import SAMPLES, needs_samples
 
 pytestmark = pytest.mark.usefixtures("without_ci")

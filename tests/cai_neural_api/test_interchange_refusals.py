@@ -108,8 +108,7 @@ class TestWeightsFiles:
         metadata = METADATA | {"configuration": write_configuration(DRAFT)}
         del metadata[key]
         refused(
-            ExchangeError("foreign-weights", path=PATH, key=key),
-            lambda: parse_weights(save(tensors(), metadata), PATH),
+            ExchangeError("foreign-weights", path=PATH, key=key), lambda: parse_weights(save(tensors(), metadata), PATH)
         )
 
     def test_a_file_without_metadata(self) -> None:

@@ -128,8 +128,7 @@ class TestDraws:
     """A draw u chooses the first token at which the summed distribution exceeds u."""
 
     @pytest.mark.parametrize(
-        ("draw", "token"),
-        [(0.0, 0), (0.249, 0), (0.25, 2), (0.749, 2), (0.75, 3), (1.0 - 2.0**-53, 3)],
+        ("draw", "token"), [(0.0, 0), (0.249, 0), (0.25, 2), (0.749, 2), (0.75, 3), (1.0 - 2.0**-53, 3)]
     )
     def test_borders_belong_to_the_later_token(self, draw: float, token: int) -> None:
         """Never to one of probability zero: 0.25, 0, 0.5, 0.25, 0."""

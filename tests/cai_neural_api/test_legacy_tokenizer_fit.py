@@ -12,15 +12,7 @@ from cai_neural_api.errors import LegacyTokenizerError
 from cai_neural_api.mersenne import MersenneTwister
 from cai_neural_api.tokenizer import fit
 from cai_neural_api.tokenizer.fitting import words_of
-from support_legacy_tokenizer import (
-    SEEDS,
-    STORIES,
-    needs_samples,
-    needs_stories,
-    plain_fit,
-    tiny_text,
-    tiny_vocabulary,
-)
+from support_legacy_tokenizer import SEEDS, STORIES, needs_samples, needs_stories, plain_fit, tiny_text, tiny_vocabulary
 from support_refusals import raises
 
 

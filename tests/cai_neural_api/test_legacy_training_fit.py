@@ -10,15 +10,7 @@ import pytest
 
 from cai_neural_api.format import NetFile, format_net
 from cai_neural_api.mersenne import MersenneTwister
-from cai_neural_api.training import (
-    AdamSettings,
-    BatchReport,
-    Ending,
-    FitResult,
-    FitSchedule,
-    LegacyFit,
-    LegacyTrainer,
-)
+from cai_neural_api.training import AdamSettings, BatchReport, Ending, FitResult, FitSchedule, LegacyFit, LegacyTrainer
 from cai_reference.arithmetic.instances import STRICT
 from support_legacy_training import STORIES, tiny_net, tiny_trainer
 

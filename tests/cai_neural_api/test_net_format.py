@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 from cai_neural_api.errors import NetError, NetFormatError
-from cai_neural_api.format import (
-    NetFile,
-    Neuron,
-    format_net,
-    format_structure,
-    parse_net,
-    parse_structure,
-)
+from cai_neural_api.format import NetFile, Neuron, format_net, format_structure, parse_net, parse_structure
 from cai_neural_api.net.structure import LayerSpec
 from support_net_format import (
     EVERY_CLASS,

@@ -298,8 +298,7 @@ class TestMutations:
     """Files changed at random read as a net, or raise an error of nets, and nothing else."""
 
     @pytest.mark.parametrize(
-        "whole",
-        [pytest.param(WHOLE, id="every class", marks=pytest.mark.exhaustive), pytest.param(LITTLE, id="small")],
+        "whole", [pytest.param(WHOLE, id="every class", marks=pytest.mark.exhaustive), pytest.param(LITTLE, id="small")]
     )
     def test_mutations_are_read_or_refused(self, whole: bytes) -> None:
         """Hundreds; both happen."""

@@ -72,10 +72,7 @@ LAYERS: Final[dict[str, tuple[LayerSpec, Expected]]] = {
     "SwiGLU": (spec("SwiGLU", 0), lambda net, x: formula.swiglu(x)),
     "ReLU": (spec("ReLU", 0), lambda net, x: formula.relu(x)),
     "signed square root": (spec("SignedSquareRoot1", 0), lambda net, x: formula.signed_root(x)),
-    "neighbouring channels": (
-        spec("SplitChannels", 0, listed=(2, 3, 4)),
-        lambda net, x: formula.split(x, (2, 3, 4)),
-    ),
+    "neighbouring channels": (spec("SplitChannels", 0, listed=(2, 3, 4)), lambda net, x: formula.split(x, (2, 3, 4))),
     "scattered channels": (spec("SplitChannels", 0, listed=(5, 0, 3)), lambda net, x: formula.split(x, (5, 0, 3))),
     "a channel twice": (spec("SplitChannels", 0, listed=(1, 1, 0)), lambda net, x: formula.split(x, (1, 1, 0))),
     "sum": (spec("Sum", 0, listed=(0, 0, 0)), lambda net, x: formula.add(x, x, x)),

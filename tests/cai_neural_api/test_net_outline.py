@@ -11,16 +11,7 @@ from cai_neural_api.net.structure import LayerSpec
 from cai_neural_api.outline import outline_lines, outline_net, outline_objects
 from cai_neural_api.verify.session_checks import Measure, SampleComparison
 from cai_neural_api.verify.verification import NetVerification, verification_lines, verification_objects
-from support_net_questions import (
-    ATTENTION,
-    LATENT,
-    LOCAL,
-    SSM,
-    cai_net,
-    decoder_net,
-    draft_net,
-    with_spec,
-)
+from support_net_questions import ATTENTION, LATENT, LOCAL, SSM, cai_net, decoder_net, draft_net, with_spec
 from support_nn_file import SAMPLES, needs_samples
 
 WIDTHS = (60, 80, 120)

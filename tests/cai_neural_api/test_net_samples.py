@@ -7,13 +7,7 @@ import json
 import pytest
 
 from cai_neural_api.errors import NetInputError
-from cai_neural_api.verify.samples import (
-    GradientSample,
-    NetSample,
-    SessionEdgeSample,
-    TrainingSample,
-    parse_sample,
-)
+from cai_neural_api.verify.samples import GradientSample, NetSample, SessionEdgeSample, TrainingSample, parse_sample
 from support_nn_file import KINDS, SAMPLES, needs_samples
 from support_refusals import refuses
 

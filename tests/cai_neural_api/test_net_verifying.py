@@ -87,8 +87,7 @@ class TestRealSamples:
     """Nets of the library against what it did with them."""
 
     @pytest.mark.parametrize(
-        "kind",
-        [kind if kind in ORDINARY else pytest.param(kind, marks=pytest.mark.exhaustive) for kind in KINDS],
+        "kind", [kind if kind in ORDINARY else pytest.param(kind, marks=pytest.mark.exhaustive) for kind in KINDS]
     )
     def test_everything_is_as_measured(self, kind: str) -> None:
         """With the siblings, every field and no exception; errors are far below the tolerances."""

@@ -61,12 +61,7 @@ def test_the_published_weights(figures: tuple[Figure, ...]) -> None:
 def test_the_published_table_of_windows(figures: tuple[Figure, ...]) -> None:
     """At 12, 24, 48 and 192 tokens: two global layers, a local and a global one, what is saved."""
     rows = [f.counted for f in figures if f.name.startswith("phase 8") and f.name.endswith(" tokens")]
-    expected = [
-        *(6_144, 6_144, 0.0),
-        *(12_288, 9_216, 25.0),
-        *(24_576, 15_360, 37.5),
-        *(98_304, 52_224, 46.9),
-    ]
+    expected = [*(6_144, 6_144, 0.0), *(12_288, 9_216, 25.0), *(24_576, 15_360, 37.5), *(98_304, 52_224, 46.9)]
     assert expected == rows
 
 

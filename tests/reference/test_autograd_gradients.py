@@ -67,10 +67,7 @@ def test_gradients_are_slopes(build: Build, shapes: Shapes, arithmetic: Arithmet
     check_gradients(build, [drawn(shape, 7 + number) for number, shape in enumerate(shapes)], arithmetic)
 
 
-@pytest.mark.parametrize(
-    ("x", "slope"),
-    [(0.0, 0.5), (-0.0, 0.5), (800.0, 1.0), (-800.0, 0.0)],
-)
+@pytest.mark.parametrize(("x", "slope"), [(0.0, 0.5), (-0.0, 0.5), (800.0, 1.0), (-800.0, 0.0)])
 def test_the_slope_of_silu_at_its_landmarks(x: float, slope: float) -> None:
     """Half at zero, one far right, nothing far left."""
     parameter = Parameter("x", from_flat([x], (1,)))

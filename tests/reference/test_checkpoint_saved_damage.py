@@ -155,9 +155,7 @@ PARTS: list[tuple[str, Callable[[], bytes], CaiReferenceError]] = [
     ),
     (
         "a shape that the model does not have",
-        tensors(
-            lambda t: t.update({f"{part}/{GAIN}": np.ones(5) for part in ("weights", "first", "second")}),
-        ),
+        tensors(lambda t: t.update({f"{part}/{GAIN}": np.ones(5) for part in ("weights", "first", "second")})),
         TrainingError("state-shape", name=GAIN, expected=(4,), found=(5,)),
     ),
     ("a name twice", replacing("parameters", [*REGISTRY, GAIN]), bad("parameters", "a name stands there twice")),

@@ -19,14 +19,7 @@ from cai_reference.errors import AutogradError, CaiReferenceError, LayerError
 from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.multi_head_attention import Attention, check_heads
-from cai_reference.layers.projection import (
-    Dense,
-    GroupedLinear,
-    GroupedStack,
-    group_count,
-    interleaving,
-    project,
-)
+from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack, group_count, interleaving, project
 from cai_reference.layers.rope import rotate, rotation
 from cai_reference.layers.slab_feed_forward import FeedForward
 from cai_reference.layers.token_shift import TokenShift

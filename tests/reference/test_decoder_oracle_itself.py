@@ -134,11 +134,7 @@ def small_decoder(window: int | None = None) -> Decoder:
     """Return a one-block decoder of width 2 over five ids."""
     table = [[9.0, 9.0], [0.5, -1.0], [1.5, 0.25], [-0.75, 2.0], [0.125, 0.375]]
     output: Dense = {"weight": [[0.0, 1.0, -1.0, 0.5, 2.0], [0.5, 0.0, 1.0, -2.0, 1.0]], "bias": [0.0] * 5}
-    return {
-        "embedding": table,
-        "blocks": [small_block(window)],
-        "head": {"hidden": identity(2), "outputs": [output]},
-    }
+    return {"embedding": table, "blocks": [small_block(window)], "head": {"hidden": identity(2), "outputs": [output]}}
 
 
 # Hand-worked numbers.

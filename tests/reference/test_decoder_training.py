@@ -70,8 +70,7 @@ def run(model: Model, plan: DecoderTraining, arithmetic: Arithmetic = STRICT) ->
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["draft", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("hybrid", "grouped", "futures"))],
+    "name", ["draft", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("hybrid", "grouped", "futures"))]
 )
 def test_the_loss_falls(name: str) -> None:
     """Forty steps over five stories take a quarter off the training loss, and something off unseen stories."""

@@ -141,8 +141,7 @@ class TestEvidence:
         )
 
     @pytest.mark.parametrize(
-        ("token_at", "expected"),
-        [(0, ("input", 0, 0)), (1, ("target", 0, 0)), (6, ("target", 1, 3))],
+        ("token_at", "expected"), [(0, ("input", 0, 0)), (1, ("target", 0, 0)), (6, ("target", 1, 3))]
     )
     def test_ids_are_looked_at_slot_by_slot(self, token_at: int, expected: tuple[str, int, int]) -> None:
         """The input before the target; the position counts over the batch."""

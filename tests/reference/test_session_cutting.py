@@ -110,8 +110,7 @@ def test_a_later_layer_that_refuses_leaves_the_earlier_ones_alone() -> None:
 
 @pytest.mark.parametrize("latent", LatentCache)
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in ("local", "hybrid") else pytest.mark.exhaustive) for name in NAMES],
+    "name", [pytest.param(name, marks=() if name in ("local", "hybrid") else pytest.mark.exhaustive) for name in NAMES]
 )
 def test_rows_behind_the_length_do_not_matter(name: str, latent: LatentCache) -> None:
     """Every place that holds no live row is filled with NaN; what follows has the same bits."""

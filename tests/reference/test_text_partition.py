@@ -38,10 +38,7 @@ def test_the_lists_may_take_documents_from_anywhere() -> None:
 
 # Each manifest breaks its own rule and every later one that can be broken at the same time.
 BROKEN: dict[str, tuple[Manifest, CaiReferenceError]] = {
-    "schema version": (
-        Manifest(2, "other", "other", (), (), ()),
-        CorpusError("unsupported-schema-version", version=2),
-    ),
+    "schema version": (Manifest(2, "other", "other", (), (), ()), CorpusError("unsupported-schema-version", version=2)),
     "strategy": (Manifest(1, "other", "other", (), (), ()), CorpusError("unsupported-strategy", strategy="other")),
     "checksum": (
         replace(split("", "", ""), corpus_checksum="other"),

@@ -57,10 +57,7 @@ INPUTS = {
     "not an array": (with_corpus(b"{}"), "Corpus: invalid corpus JSON: "),
     "deep": (with_corpus(b"[" * 100_000), "Corpus: invalid corpus JSON: "),
     "no documents": (with_corpus(b"[]"), "Corpus: the corpus has no documents"),
-    "unknown key": (
-        with_corpus(documents({**ONE, "source": "me"})),
-        "Corpus: invalid corpus JSON: document 2: unk",
-    ),
+    "unknown key": (with_corpus(documents({**ONE, "source": "me"})), "Corpus: invalid corpus JSON: document 2: unk"),
     "missing key": (with_corpus(b'[{"id": "a"}]'), "Corpus: invalid corpus JSON: document 1: "),
     "duplicate key": (with_corpus(b'[{"id": "a", "id": "b"}]'), "Corpus: invalid corpus JSON: duplicate key 'id'"),
     "white space": (with_changes((FOX, "\u2003\n", "c")), "Corpus: document 2: text is empty"),
@@ -69,28 +66,19 @@ INPUTS = {
     "manifest not UTF-8": (with_splits(b"\xff"), "Corpus: invalid split manifest JSON: it is not UTF-8"),
     "manifest not JSON": (with_splits(b"{"), "Corpus: invalid split manifest JSON: "),
     "manifest with an unknown key": (with_changes(note="x"), "Corpus: invalid split manifest JSON: unknown key 'note'"),
-    "wrong checksum": (
-        with_changes(corpus_checksum="fnv1a64:0"),
-        "Corpus: the manifest names corpus checksum fnv1a64",
-    ),
+    "wrong checksum": (with_changes(corpus_checksum="fnv1a64:0"), "Corpus: the manifest names corpus checksum fnv1a64"),
     "overlapping": (with_changes(test=["c", "b"]), "Corpus: "),
     "overlapping in order": (with_changes(test=["b", "c"]), "Corpus: document 'b' has more than one manifest position"),
     "empty partition": (with_changes(validation=[]), "Corpus: the validation partition is empty"),
     "uncovered": (with_changes(train=["a"], validation=["b"], test=["d"]), "Corpus: "),
-    "split group": (
-        with_changes(groups=("g", "h", "h")),
-        "Corpus: group 'h' is split over partitions: documents",
-    ),
+    "split group": (with_changes(groups=("g", "h", "h")), "Corpus: group 'h' is split over partitions: documents"),
     "one document everywhere": (
         with_changes((FOX,), ("g",), train=["a"], validation=["a"], test=["a"]),
         "Corpus: document 'a' has more than one manifest position",
     ),
     "too few pairs": (with_changes(("ab", "cd", "ef")), "Invariant: 8 merges were requested, 1 could be learned"),
     "no pairs": (with_changes(("a", "b", "c")), "Invariant: 8 merges were requested, 0 could be learned"),
-    "prompt of one id": (
-        with_changes(("At " * 40 + "the quick fox", "b", "c")),
-        "Invariant: the prompt 'At' has 1",
-    ),
+    "prompt of one id": (with_changes(("At " * 40 + "the quick fox", "b", "c")), "Invariant: the prompt 'At' has 1"),
 }
 
 

@@ -220,15 +220,7 @@ def test_the_version_is_that_of_the_package() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("nothing",),
-        ("run", "--no"),
-        ("trace",),
-        ("verify",),
-        ("diff", "a"),
-        ("run", "-f", "xml"),
-        ("run", "-j", "0"),
-    ],
+    [("nothing",), ("run", "--no"), ("trace",), ("verify",), ("diff", "a"), ("run", "-f", "xml"), ("run", "-j", "0")],
 )
 def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
     """On standard error, with the way to the help."""

@@ -164,9 +164,7 @@ class TestAccept:
     def test_kill_at_any_moment_is_repaired(self, folder: Path, share: float) -> None:
         """Files, manifest and ledger agree, or the status says how to go on, and the next accept succeeds."""
         process = subprocess.Popen(
-            [sys.executable, str(DRIVER)],
-            stdout=subprocess.PIPE,
-            env=environment_of(CAI_CONFORM_GOLDEN=str(folder)),
+            [sys.executable, str(DRIVER)], stdout=subprocess.PIPE, env=environment_of(CAI_CONFORM_GOLDEN=str(folder))
         )
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"course.ngram: accepted as change ")

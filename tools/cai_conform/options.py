@@ -71,8 +71,7 @@ Timeout = Annotated[
     typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long a program may take for each answer."),
 ]
 Validate = Annotated[
-    bool,
-    typer.Option("--validate", help="Hold every message of the serve protocol against its JSON Schema."),
+    bool, typer.Option("--validate", help="Hold every message of the serve protocol against its JSON Schema.")
 ]
 CorpusFile = Annotated[
     Path | None,
@@ -98,8 +97,7 @@ Filter = Annotated[
     typer.Option("-k", metavar="EXPRESSION", help="Only checks whose id matches, such as 'golden and not bits'."),
 ]
 OutputFormat = Annotated[
-    FormatChoice | None,
-    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
+    FormatChoice | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
 ]
 Jobs = Annotated[
     int | None,

@@ -40,14 +40,7 @@ TOLERANCE: Final = 2e-5
 def configuration(layers: int = 2) -> LlamaConfiguration:
     """Return the sizes."""
     return course_configuration(
-        vocabulary=5,
-        width=4,
-        heads=2,
-        feed_forward=4,
-        layers=layers,
-        positions=4,
-        rope_base=10000.0,
-        epsilon=1e-6,
+        vocabulary=5, width=4, heads=2, feed_forward=4, layers=layers, positions=4, rope_base=10000.0, epsilon=1e-6
     )
 
 

@@ -10,25 +10,10 @@ import numpy as np
 
 from cai_course import small_decoder as small
 from cai_course.checkpoint import read_course_checkpoint
-from cai_course.records import (
-    CourseRecord,
-    Separator,
-    bracketed,
-    fixed,
-    fixed_list,
-    record,
-    trace_bytes,
-    word,
-)
+from cai_course.records import CourseRecord, Separator, bracketed, fixed, fixed_list, record, trace_bytes, word
 from cai_course.small_decoder import GENERATED, STOPS, CoursePrefixPath, sampled
 from cai_reference.arithmetic import Arithmetic, Array
-from cai_reference.decoding.sampling import (
-    Distribution,
-    SamplingSettings,
-    course_distribution,
-    course_sample,
-    sample,
-)
+from cai_reference.decoding.sampling import Distribution, SamplingSettings, course_distribution, course_sample, sample
 from cai_reference.errors import CaiReferenceError
 from cai_reference.splitmix import SplitMix64
 

@@ -10,15 +10,7 @@ import numpy as np
 
 from cai_course.caches import CachedStep, CourseLayerCache, PositionedAttention
 from cai_course.errors import CourseError, Refusal
-from cai_course.records import (
-    CourseRecord,
-    Separator,
-    bracketed,
-    fixed,
-    record,
-    trace_bytes,
-    unsigned_list,
-)
+from cai_course.records import CourseRecord, Separator, bracketed, fixed, record, trace_bytes, unsigned_list
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Parameter, Tape
 from cai_reference.decoding.errors import SessionError
@@ -41,13 +33,7 @@ COSINES: Final = (0.5403023058681398, -0.4161468365471424)
 SINES: Final = (0.8414709848078965, 0.9092974268256817)
 """Of 1 and 2, as the doubles that the course writes down: its rotation takes them back to 1 and 0."""
 
-INPUT: Final = np.array(
-    [
-        [1.0, 0.0, 1.0, 0.0],
-        [COSINES[0], -SINES[0], 0.0, 1.0],
-        [COSINES[1], -SINES[1], 1.0, 1.0],
-    ]
-)
+INPUT: Final = np.array([[1.0, 0.0, 1.0, 0.0], [COSINES[0], -SINES[0], 0.0, 1.0], [COSINES[1], -SINES[1], 1.0, 1.0]])
 SWAP: Final = np.eye(WIDTH)[[2, 3, 0, 1]]
 """The output matrix: the two heads change places."""
 

@@ -13,16 +13,7 @@ from cai_course.caches import CachedPath, CacheWork, CompletePrefix, DecoderCach
 from cai_course.checkpoint import read_course_checkpoint
 from cai_course.checkpoint.content import LiteralTokens, course_configuration
 from cai_course.errors import CourseError, Refusal
-from cai_course.records import (
-    CourseRecord,
-    Separator,
-    bracketed,
-    fixed,
-    record,
-    trace_bytes,
-    unsigned_list,
-    word,
-)
+from cai_course.records import CourseRecord, Separator, bracketed, fixed, record, trace_bytes, unsigned_list, word
 from cai_course.small_decoder import STOPS, CoursePrefixPath, decisions, sampled
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.layers.rms_norm import RmsNorm

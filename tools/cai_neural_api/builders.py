@@ -261,13 +261,7 @@ def channels_of(head: int, width: int) -> range:
 
 
 def attend_over_latent(
-    graph: LayerGraph,
-    source: int,
-    heads: int,
-    latent: int,
-    rope: int,
-    rope_base: float,
-    channels_per_group: int | None,
+    graph: LayerGraph, source: int, heads: int, latent: int, rope: int, rope_base: float, channels_per_group: int | None
 ) -> int:
     """Lay down latent attention with its output projection; `rope` 0 means no positions."""
     width = graph.depth(source)

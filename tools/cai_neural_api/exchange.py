@@ -68,11 +68,7 @@ def write_weights(path: FilePath, model: Model) -> None:
     Raises:
         InterchangeError (output-not-written): the operating system refuses.
     """
-    metadata = {
-        "format": FORMAT,
-        "version": VERSION,
-        "configuration": write_configuration(model.configuration),
-    }
+    metadata = {"format": FORMAT, "version": VERSION, "configuration": write_configuration(model.configuration)}
     write_file(path, write_tensors({parameter.name: parameter.value for parameter in model.parameters}, metadata))
 
 

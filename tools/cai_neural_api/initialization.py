@@ -32,11 +32,7 @@ from cai_neural_api.net.structure import LayerSpec, layer_shapes
 from cai_reference.arithmetic import Array
 
 LEVELS: Final = 10000
-CONSTANTS: Final = {
-    "TNNetDyT": (1.0, 0.0, 1.0),
-    "TNNetDiagonalSSM": (0.0, 1.0, 1.0, 1.0),
-    "TNNetTokenShift": (0.5,),
-}
+CONSTANTS: Final = {"TNNetDyT": (1.0, 0.0, 1.0), "TNNetDiagonalSSM": (0.0, 1.0, 1.0, 1.0), "TNNetTokenShift": (0.5,)}
 """What fills each neuron of the classes that draw no weights."""
 
 

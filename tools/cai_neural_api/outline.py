@@ -198,9 +198,7 @@ def _streaming(specs: Sequence[LayerSpec]) -> str:
 
 
 def _caches(
-    specs: Sequence[LayerSpec],
-    shapes: Sequence[Shape],
-    configuration: DecoderConfiguration | DraftConfiguration | None,
+    specs: Sequence[LayerSpec], shapes: Sequence[Shape], configuration: DecoderConfiguration | DraftConfiguration | None
 ) -> Iterator[CacheOutline]:
     attentions = [spec for spec in specs if spec.kind == ATTENTION]
     if attentions:

@@ -9,7 +9,7 @@ from cai_conformance.errors import BackendError
 
 BACKENDS_TEMPLATES: Final[Mapping[str, str]] = {
     # A backend does not answer this request; its checks are skipped with the reason.
-    "not-offered": "{backend} does not offer {what}: {reason}",
+    "not-offered": "{backend} does not offer {what}: {reason}"
 }
 
 

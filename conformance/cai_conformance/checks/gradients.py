@@ -20,14 +20,7 @@ from cai_conformance.checks.finding import Finding
 from cai_conformance.checks.probe.driven import UNTRAINED, ProbeJudge, fed
 from cai_conformance.checks.probe.probe import Probe
 from cai_conformance.checks.probe.self_check import self_check
-from cai_conformance.checks.probe.training_rows import (
-    THREE,
-    TWO,
-    gradients_of,
-    loss_allowance,
-    most_units,
-    rows_of,
-)
+from cai_conformance.checks.probe.training_rows import THREE, TWO, gradients_of, loss_allowance, most_units, rows_of
 from cai_conformance.checks.rows import ROWS, RowComparison, concluded, repeated
 from cai_conformance.checks.tolerance.distance import unit_in_last_place
 from cai_conformance.checks.tolerance.rows import COARSE_BITS

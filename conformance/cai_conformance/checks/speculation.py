@@ -185,9 +185,7 @@ def _of_rows(plain: Generation, found: Generation, met: list[Met], allowance: Al
             continue
         gap = float(right[ours] - right[theirs])
         return Finding(
-            Outcome.NEAR_TIE,
-            f"token {place} is {theirs}, not {ours}, which leads by {gap:.3g}; {told(met)}",
-            case=case,
+            Outcome.NEAR_TIE, f"token {place} is {theirs}, not {ours}, which leads by {gap:.3g}; {told(met)}", case=case
         )
     return concluded(comparison, met, case)
 

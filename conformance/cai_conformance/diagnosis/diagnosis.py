@@ -78,11 +78,7 @@ def diagnosis_of_run(finding: RunFinding) -> Diagnosis:
 
 
 def _diagnosis(
-    lines: Sequence[str],
-    fits: Sequence[Fit],
-    stage: str = "",
-    apart: Disagreement | None = None,
-    origin: str = "",
+    lines: Sequence[str], fits: Sequence[Fit], stage: str = "", apart: Disagreement | None = None, origin: str = ""
 ) -> Diagnosis:
     named = [f"fits: {fit}" for fit in fits[:MOST_CONVENTIONS]]
     return Diagnosis(

@@ -389,8 +389,7 @@ def _last_filled(patch: Patch) -> None:
 )
 def _second_epoch(patch: Patch) -> None:
     patch.arguments(
-        (TrainingRun, "run"),
-        self=lambda call: replace(call.self, plan=[*call.self.plan, *reversed(call.self.plan)]),
+        (TrainingRun, "run"), self=lambda call: replace(call.self, plan=[*call.self.plan, *reversed(call.self.plan)])
     )
 
 

@@ -8,10 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from cai_conformance.faults.fault import (
-    TRAINING,
-    Family,
-)
+from cai_conformance.faults.fault import TRAINING, Family
 from cai_conformance.faults.patch import Patch
 from cai_conformance.faults.workload import COURSE, DENSE, NGRAM, Sight, exact, given, run
 from cai_reference.arithmetic import Array

@@ -16,10 +16,7 @@ from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.autograd.features import logistic
 from cai_reference.autograd.operations import sigmoid
-from cai_reference.decoding.layer_states import (
-    LayerState,
-    SsmState,
-)
+from cai_reference.decoding.layer_states import LayerState, SsmState
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
 
 _decay = Family(FORWARD, given("cai.diagonal-ssm"))

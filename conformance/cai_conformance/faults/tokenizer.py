@@ -344,8 +344,7 @@ def _streamed_alone(patch: Patch) -> None:
     Texts of ASCII hide it, and so does decoding at the end.
     """
     patch.replace(
-        (TextStream, "push"),
-        lambda stream, token: stream._tokenizer.decode_content([token]).decode("utf-8", "replace"),
+        (TextStream, "push"), lambda stream, token: stream._tokenizer.decode_content([token]).decode("utf-8", "replace")
     )
 
 
@@ -466,8 +465,7 @@ def _no_controls(patch: Patch) -> None:
 )
 def _controls_exchanged(patch: Patch) -> None:
     patch.replace(
-        (BpeTokenizer, "encode_document"),
-        lambda tokenizer, text: [EOS, *tokenizer.encode(text.encode("utf-8")), BOS],
+        (BpeTokenizer, "encode_document"), lambda tokenizer, text: [EOS, *tokenizer.encode(text.encode("utf-8")), BOS]
     )
 
 
@@ -479,8 +477,7 @@ def _controls_exchanged(patch: Patch) -> None:
 )
 def _replaces(patch: Patch) -> None:
     patch.around(
-        (BpeTokenizer, "decode_content"),
-        lambda right, *call: right(*call).decode("utf-8", "replace").encode("utf-8"),
+        (BpeTokenizer, "decode_content"), lambda right, *call: right(*call).decode("utf-8", "replace").encode("utf-8")
     )
 
 

@@ -77,9 +77,7 @@ EXPECTATIONS_TEMPLATES: Final[Mapping[str, str]] = {
     "unknown-expectation": "{path}: entry {entry}: {key} {check!r} matches no known check; the closest is {closest!r}",
 }
 
-EXPECTATIONS_HINTS: Final[Mapping[str, str]] = {
-    "unknown-expectation": "cai-conform list",
-}
+EXPECTATIONS_HINTS: Final[Mapping[str, str]] = {"unknown-expectation": "cai-conform list"}
 """The command or step to try next, by code, filled from the fields as the templates are."""
 
 

@@ -94,14 +94,7 @@ def contents_of(suite: Suite, golden: Golden, layout: Layout) -> Mapping[str, by
 
 
 EXPORTED: Final = frozenset(
-    {
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "trace.txt",
-        "vectors.json",
-        "weights.safetensors",
-    }
+    {"config.json", "generation_config.json", "model.safetensors", "trace.txt", "vectors.json", "weights.safetensors"}
 )
 """Every name that an export writes; a folder with any other file is somebody else's."""
 

@@ -34,11 +34,7 @@ class Variable:
     __slots__ = ("operation", "parents", "pullback", "released", "revision", "revisions", "value")
 
     def __init__(
-        self,
-        value: Array,
-        operation: str,
-        parents: tuple[Variable, ...] = (),
-        pullback: Pullback | None = None,
+        self, value: Array, operation: str, parents: tuple[Variable, ...] = (), pullback: Pullback | None = None
     ) -> None:
         self.value = _frozen(value)
         self.operation = operation

@@ -128,16 +128,7 @@ def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Ar
                     "non-finite-pass-adjoint",
                     node=parent.operation,
                     index=index,
-                    **dict(
-                        zip(
-                            (
-                                "previous",
-                                "contribution",
-                            ),
-                            pair,
-                            strict=True,
-                        )
-                    ),
+                    **dict(zip(("previous", "contribution"), pair, strict=True)),
                 )
             adjoints[id(parent)] = total
     return adjoints
@@ -153,15 +144,6 @@ def _accumulated(parameter: Parameter, adjoint: Array) -> Array:
             "non-finite-accumulated-gradient",
             node=parameter.name,
             index=index,
-            **dict(
-                zip(
-                    (
-                        "stored",
-                        "pass_adjoint",
-                    ),
-                    pair,
-                    strict=True,
-                )
-            ),
+            **dict(zip(("stored", "pass_adjoint"), pair, strict=True)),
         )
     return gradient

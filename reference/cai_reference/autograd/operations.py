@@ -28,10 +28,7 @@ def add(tape: Tape, left: Variable, right: Variable) -> Variable:
     value = quietly(np.add, left.value, right.value)
 
     def pullback(adjoint: Array) -> tuple[Array, Array]:
-        return (
-            unbroadcast(tape.arithmetic, adjoint, left.shape),
-            unbroadcast(tape.arithmetic, adjoint, right.shape),
-        )
+        return (unbroadcast(tape.arithmetic, adjoint, left.shape), unbroadcast(tape.arithmetic, adjoint, right.shape))
 
     return tape.record("add", value, (left, right), pullback)
 
@@ -149,10 +146,7 @@ def matmul(tape: Tape, left: Variable, right: Variable) -> Variable:
         # d(AB): dA = g Bᵀ, dB = Aᵀ g; both in the order of strict/1
         toward_left = arithmetic.matmul(adjoint, np.swapaxes(right.value, -1, -2))
         toward_right = arithmetic.matmul(np.swapaxes(left.value, -1, -2), adjoint)
-        return (
-            unbroadcast(arithmetic, toward_left, left.shape),
-            unbroadcast(arithmetic, toward_right, right.shape),
-        )
+        return (unbroadcast(arithmetic, toward_left, left.shape), unbroadcast(arithmetic, toward_right, right.shape))
 
     return tape.record("matmul", arithmetic.matmul(left.value, right.value), (left, right), pullback)
 

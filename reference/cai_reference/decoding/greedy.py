@@ -74,11 +74,7 @@ def margin(logits: Array, masked: Collection[int] = ()) -> float:
 
 
 def continue_greedily(
-    model: NeuralNgram,
-    prompt: Sequence[int],
-    limit: int,
-    arithmetic: Arithmetic,
-    masked: Collection[int] = (),
+    model: NeuralNgram, prompt: Sequence[int], limit: int, arithmetic: Arithmetic, masked: Collection[int] = ()
 ) -> Continuation:
     """Continue a prompt of exactly the model's context length by up to `limit` tokens.
 

@@ -15,13 +15,7 @@ from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Tape
 from cai_reference.decoding.errors import SessionError
 from cai_reference.decoding.latent_states import HeadsState, LatentCache, LatentState
-from cai_reference.decoding.layer_states import (
-    Accounting,
-    AttentionState,
-    GroupedQueryState,
-    LayerState,
-    SsmState,
-)
+from cai_reference.decoding.layer_states import Accounting, AttentionState, GroupedQueryState, LayerState, SsmState
 from cai_reference.layers.attention import GroupedQueryAttention
 from cai_reference.layers.diagonal_ssm import DiagonalSsm
 from cai_reference.layers.latent_attention import LatentAttention

@@ -142,14 +142,7 @@ class Llama(DecoderStack):
 def _block(name: str, sizes: LlamaConfiguration, generator: Units) -> LlamaBlock:
     """Make one block; drawing attention, then the feed-forward layer, is registry order."""
     attention = GroupedQueryAttention.initialize(
-        f"{name}.attention",
-        sizes.width,
-        sizes.heads,
-        sizes.groups,
-        sizes.features,
-        sizes.rope,
-        sizes.window,
-        generator,
+        f"{name}.attention", sizes.width, sizes.heads, sizes.groups, sizes.features, sizes.rope, sizes.window, generator
     )
     return Block(
         _norm(f"{name}.attention_norm", sizes),

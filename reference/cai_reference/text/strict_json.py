@@ -23,10 +23,7 @@ class JsonProblem(ValueError):
 
 
 def parse(
-    data: bytes,
-    *,
-    integer: Callable[[str], int | float] | None = None,
-    real: Callable[[str], float] | None = None,
+    data: bytes, *, integer: Callable[[str], int | float] | None = None, real: Callable[[str], float] | None = None
 ) -> Json:
     """Parse the bytes of one JSON value, with white space around it at most.
 

@@ -136,10 +136,7 @@ CONTROL_NAMES: Final[Mapping[str, int]] = MappingProxyType({"<bos>": BOS, "<eos>
 
 
 def encode_with_special(
-    tokenizer: BpeTokenizer,
-    text: str,
-    allowed: Collection[str] = (),
-    names: Mapping[str, int] = CONTROL_NAMES,
+    tokenizer: BpeTokenizer, text: str, allowed: Collection[str] = (), names: Mapping[str, int] = CONTROL_NAMES
 ) -> list[int]:
     """Return the ids of a text in which allowed names are tokens; without allowed ones, those of `tokenizer.encode`.
 

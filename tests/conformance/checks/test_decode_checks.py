@@ -172,10 +172,7 @@ def test_the_golden_passes_whatever_a_trace_can_show(suite: str) -> None:
         "DECODE arm=scripted.eos-2 prompt=0, field ids: expected [312, 294, 114, ",
     ),
     limit_at_the_stop_id=Fault(
-        KV,
-        field(EOS, "stop", "limit"),
-        "spec.eos[2]",
-        "DECODE arm=scripted.eos-2 prompt=0, field stop: limit",
+        KV, field(EOS, "stop", "limit"), "spec.eos[2]", "DECODE arm=scripted.eos-2 prompt=0, field stop: limit"
     ),
 )
 def test_an_arm_that_generates_something_else_fails(fault: Fault) -> None:

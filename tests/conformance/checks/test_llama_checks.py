@@ -173,14 +173,8 @@ class TestSelection:
                 field("LOSS|step=0|", "rate", "0.040000"),
                 "LOSS step=0, field rate: 0.040000, but 0.000000 follows from CONFIG",
             ),
-            (
-                field("LOSS|step=8|", "clipped", "9"),
-                "LOSS step=8, field clipped: 9 of 8 updates (and 2 more)",
-            ),
-            (
-                field("LOSS|step=16|", "norm", "0.700000"),
-                "",
-            ),
+            (field("LOSS|step=8|", "clipped", "9"), "LOSS step=8, field clipped: 9 of 8 updates (and 2 more)"),
+            (field("LOSS|step=16|", "norm", "0.700000"), ""),
             (
                 field("LOSS|step=24|", "clipped", "9"),
                 "LOSS step=24, field clipped: 0 more in 8 updates, the last with a norm of 3.162195 (and 1 more)",

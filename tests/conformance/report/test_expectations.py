@@ -160,11 +160,7 @@ def test_stars_and_question_marks_are_wild_and_brackets_are_not(pattern: str, ch
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (Outcome.FAIL, Outcome.XFAIL),
-        (Outcome.PASS, Outcome.XPASS),
-        (Outcome.NEAR_TIE, Outcome.XPASS),
-    ],
+    [(Outcome.FAIL, Outcome.XFAIL), (Outcome.PASS, Outcome.XPASS), (Outcome.NEAR_TIE, Outcome.XPASS)],
 )
 def test_an_expectation_turns_the_outcome(before: Outcome, after: Outcome) -> None:
     """A failure becomes expected, a pass unexpected; reason and link are added and nothing else changes."""
@@ -198,10 +194,7 @@ def test_a_check_that_no_entry_names_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("entries", "expected"),
-    [
-        ([("course.*", "wide"), (HIDDEN, "exact")], "exact"),
-        ([("course.*", "first"), ("*[hidden]", "second")], "first"),
-    ],
+    [([("course.*", "wide"), (HIDDEN, "exact")], "exact"), ([("course.*", "first"), ("*[hidden]", "second")], "first")],
 )
 def test_the_most_exact_entry_gives_the_reason(entries: list[tuple[str, str]], expected: str) -> None:
     """An exact id comes before patterns, and among patterns the order of the file decides."""

@@ -10,18 +10,7 @@ from rich.console import Console
 
 from cai_conformance.report.terminal import render_table
 from cai_conformance.verdicts import Level, Outcome, Report, Verdict
-from support_reports import (
-    BLOCKED,
-    ERRORED,
-    EVERY_OUTCOME,
-    FAIL,
-    NEAR_TIE,
-    PASS,
-    SKIPPED,
-    XFAIL,
-    XPASS,
-    report,
-)
+from support_reports import BLOCKED, ERRORED, EVERY_OUTCOME, FAIL, NEAR_TIE, PASS, SKIPPED, XFAIL, XPASS, report
 
 LONG_ID = Verdict(
     "course.ngram::bits.the-published-digests-of-all-sixteen-steps[libm]",
@@ -175,10 +164,7 @@ def test_an_id_wider_than_the_terminal_sticks_out_whole() -> None:
 
 def test_a_digest_too_long_for_its_column_goes_below() -> None:
     """A message with a word that its column would have to cut gets the width of the terminal."""
-    assert [
-        "  tok.golden  I0     near_tie",
-        "    sha256:" + "ab12" * 16,
-    ] == shown(report(DIGEST)).splitlines()[4:6]
+    assert ["  tok.golden  I0     near_tie", "    sha256:" + "ab12" * 16] == shown(report(DIGEST)).splitlines()[4:6]
 
 
 def test_a_skip_that_is_required_reads_as_bad() -> None:

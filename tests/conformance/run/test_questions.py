@@ -103,11 +103,7 @@ def test_a_corpus_and_its_manifest_come_together(tmp_path: Path) -> None:
     ("texts", "changes", "message"),
     [
         (("ab", "cd", "ef"), {}, "Invariant: 8 merges were requested, 1 could be learned"),
-        (
-            ("At " * 40 + FOX[:99], "b", "c"),
-            {},
-            "Invariant: the prompt 'At' has 1 ids under these merges, the ",
-        ),
+        (("At " * 40 + FOX[:99], "b", "c"), {}, "Invariant: the prompt 'At' has 1 ids under these merges, the "),
         ((FOX, "b", " \u00a0\n"), {}, "Corpus: document 3: text is empty"),
         ((FOX, "b", "c"), {"test": []}, "Corpus: the test partition is empty"),
     ],

@@ -15,16 +15,7 @@ from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.parse import parse
 from cai_conformance.verdicts import Problem, Report, Versions
 from support_refusals import refuses
-from support_traces import (
-    SUITE,
-    candidate_of,
-    edges_bytes,
-    field_of,
-    golden_bytes,
-    sealed,
-    with_field,
-    without_bits,
-)
+from support_traces import SUITE, candidate_of, edges_bytes, field_of, golden_bytes, sealed, with_field, without_bits
 
 STORE = GoldenStore(locate())
 NAMES = ("left", "right")
@@ -65,10 +56,7 @@ def test_the_first_failure_is_told_and_the_rest_counted() -> None:
     [
         (b"", "file: the trace is cut off before its first record is complete: the file is empty"),
         (golden_bytes()[:-1], "file: line 31, BITS step=15: the trace is cut off after this record: the last line"),
-        (
-            with_field("TRACE", "arithmetic", "numpy"),
-            "file: line 1, TRACE, field arithmetic: unknown arithmetic ",
-        ),
+        (with_field("TRACE", "arithmetic", "numpy"), "file: line 1, TRACE, field arithmetic: unknown arithmetic "),
         (with_field("TRACE", "suite", "a.b"), "file: line 1, TRACE, field suite: suite a.b is unknown"),
         (with_field("TRACE", "profile", "none"), "file: line 1, TRACE, field profile: profile none is unknown"),
     ],
@@ -112,10 +100,9 @@ class TestDifferences:
         values = field_of("STAGE|index=3", "values")
         printed = with_field("STAGE|index=3", "values", "[0.5" + values[values.index(",") - 5 :], bits)
         found = differences_between(golden_bytes(), printed, NAMES).differences
-        assert [
-            (Problem.VALUE, "STAGE index=3", "values", 0, 3),
-            (Problem.VALUE, "BITS step=0", "hidden", 0, 3),
-        ] == [(one.problem, one.record, one.field, one.index, one.ulp) for one in found]
+        assert [(Problem.VALUE, "STAGE index=3", "values", 0, 3), (Problem.VALUE, "BITS step=0", "hidden", 0, 3)] == [
+            (one.problem, one.record, one.field, one.index, one.ulp) for one in found
+        ]
         assert values[1:].partition(",")[0] == found[0].expected
 
     def test_missing_extra_and_reordered_records_are_told_apart(self) -> None:

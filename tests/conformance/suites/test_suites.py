@@ -95,8 +95,7 @@ def test_an_ending_of_two_suites_is_ambiguous(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("name", "case"),
-    [("ngram::tok.fit", ""), ("ngram::tok.fit[tie]", "tie"), ("course.ngram::tok.fit[tie]", "tie")],
+    ("name", "case"), [("ngram::tok.fit", ""), ("ngram::tok.fit[tie]", "tie"), ("course.ngram::tok.fit[tie]", "tie")]
 )
 def test_a_check_is_found_by_name(name: str, case: str) -> None:
     """With or without case, in the suite that has this ending."""

@@ -54,9 +54,9 @@ def test_count_and_digest_of_the_file_are_not_compared(golden_lines: Lines, seal
 def test_printed_digit_without_bits_gives_both_values_and_the_index(golden_lines: Lines, seal: Seal) -> None:
     """A list item is named by its index; without changed bits the distance of the exact values is 0."""
     changed = replaced(golden_lines, ("values=[1.000000, 2.000000]", "values=[1.000000, 2.000001]"))
-    assert [
-        Difference(Problem.VALUE, "STAGE index=3", "values", 1, "2.000000", "2.000001", 0),
-    ] == differences(seal, golden_lines, changed)
+    assert [Difference(Problem.VALUE, "STAGE index=3", "values", 1, "2.000000", "2.000001", 0)] == differences(
+        seal, golden_lines, changed
+    )
 
 
 PROBES = [
@@ -163,17 +163,17 @@ def test_bits_that_are_not_finite_have_no_distance(
 def test_printed_nan_is_a_problem_of_its_own(golden_lines: Lines, seal: Seal) -> None:
     """A printed nan is NAN, with or without bits."""
     changed = replaced(golden_lines, ("improvement=0.250000", "improvement=nan"))
-    assert [
-        Difference(Problem.NAN, "RESULT", "improvement", None, "0.250000", "nan"),
-    ] == differences(seal, golden_lines, changed)
+    assert [Difference(Problem.NAN, "RESULT", "improvement", None, "0.250000", "nan")] == differences(
+        seal, golden_lines, changed
+    )
 
 
 def test_another_length_is_a_problem_of_shape(golden_lines: Lines, seal: Seal) -> None:
     """Lists of two lengths are not compared item by item."""
     changed = replaced(golden_lines, ("ids=[259, 211]", "ids=[258]"))
-    assert [
-        Difference(Problem.SHAPE, "GENERATE prompt=At", "ids", None, "length 2", "length 1"),
-    ] == differences(seal, golden_lines, changed)
+    assert [Difference(Problem.SHAPE, "GENERATE prompt=At", "ids", None, "length 2", "length 1")] == differences(
+        seal, golden_lines, changed
+    )
 
 
 def test_ids_and_words_differ_as_text(golden_lines: Lines, seal: Seal) -> None:

@@ -122,14 +122,7 @@ REPLACED = [
 
 @pytest.mark.parametrize(("line", "old", "new", "kind", "record", "field"), REPLACED)
 def test_damaged_record_names_its_place(
-    golden_lines: tuple[str, ...],
-    seal: Seal,
-    line: int,
-    old: str,
-    new: str,
-    kind: str,
-    record: str,
-    field: str,
+    golden_lines: tuple[str, ...], seal: Seal, line: int, old: str, new: str, kind: str, record: str, field: str
 ) -> None:
     """A sealed trace with one wrong piece gives the fault of that piece, with line, record and field."""
     assert old in golden_lines[line - 1]
@@ -170,12 +163,7 @@ ORDER = [
 
 @pytest.mark.parametrize(("swapped", "kind", "line", "record"), ORDER)
 def test_swapped_records_are_out_of_order(
-    golden_lines: tuple[str, ...],
-    seal: Seal,
-    swapped: tuple[int, int],
-    kind: str,
-    line: int,
-    record: str,
+    golden_lines: tuple[str, ...], seal: Seal, swapped: tuple[int, int], kind: str, line: int, record: str
 ) -> None:
     """Two exchanged records are reported as such, not as missing."""
     lines = list(golden_lines)
@@ -284,14 +272,7 @@ BYTES = [
 
 @pytest.mark.parametrize(("old", "new", "kind", "line", "record", "field"), BYTES)
 def test_bytes_that_no_trace_holds(
-    golden_lines: tuple[str, ...],
-    seal: Seal,
-    old: bytes,
-    new: bytes,
-    kind: str,
-    line: int,
-    record: str,
-    field: str,
+    golden_lines: tuple[str, ...], seal: Seal, old: bytes, new: bytes, kind: str, line: int, record: str, field: str
 ) -> None:
     """Line ends, control characters, encoding, blank lines and spaces are reported with record and field."""
     data = seal(golden_lines).encode()

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from cai_conformance.trace.format import (
-    escape,
-    format_body,
-    format_integers,
-    format_real,
-    format_reals,
-)
+from cai_conformance.trace.format import escape, format_body, format_integers, format_real, format_reals
 from cai_conformance.trace.grammars.course_ngram import COURSE_NGRAM
 from cai_conformance.trace.parse import parse_body
 from cai_conformance.trace.values import FieldType

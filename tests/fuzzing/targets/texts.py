@@ -129,12 +129,7 @@ TARGETS = (
     Target("text.corpus", corpora, parse_corpus),
     Target("text.manifest", manifests, read_manifest),
     Target("suites.ngram-input", lambda: corpora()[:1], read_ngram_input, share=20),
-    Target(
-        "suites.stories",
-        stories,
-        lambda data: find_suite("cai.hybrid").input_of(data, b""),
-        share=10,
-    ),
+    Target("suites.stories", stories, lambda data: find_suite("cai.hybrid").input_of(data, b""), share=10),
     Target("stories", stories, read_stories),
     Target("expectations", lambda: [ENTRIES], read_expectations),
     Target("goldens.json", jsons, golden_json.parse, share=60, allowed=(ValueError,)),

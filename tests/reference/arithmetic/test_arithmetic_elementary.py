@@ -71,22 +71,8 @@ SPECIAL = {
         (-math.inf, -1.0),
         (math.nan, math.nan),
     ],
-    "sin": [
-        (0.0, 0.0),
-        (-0.0, -0.0),
-        (TINY, TINY),
-        (math.inf, math.nan),
-        (-math.inf, math.nan),
-        (math.nan, math.nan),
-    ],
-    "cos": [
-        (0.0, 1.0),
-        (-0.0, 1.0),
-        (TINY, 1.0),
-        (math.inf, math.nan),
-        (-math.inf, math.nan),
-        (math.nan, math.nan),
-    ],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (math.inf, math.nan), (-math.inf, math.nan), (math.nan, math.nan)],
+    "cos": [(0.0, 1.0), (-0.0, 1.0), (TINY, 1.0), (math.inf, math.nan), (-math.inf, math.nan), (math.nan, math.nan)],
 }
 
 numbers = st.floats(width=64, allow_nan=False)

@@ -15,14 +15,7 @@ from support_refusals import refuses
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("strict", STRICT),
-        ("strict/1", STRICT),
-        ("libm", LIBM),
-        ("libm/1", LIBM),
-        ("fast", FAST),
-    ],
+    ("name", "expected"), [("strict", STRICT), ("strict/1", STRICT), ("libm", LIBM), ("libm/1", LIBM), ("fast", FAST)]
 )
 def test_names(name: str, expected: Arithmetic) -> None:
     """An arithmetic is found by its identifier, with or without the version."""

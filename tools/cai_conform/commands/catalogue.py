@@ -23,9 +23,7 @@ Name = Annotated[
 
 
 def list_checks(
-    suites: options.Suites = None,
-    expression: options.Filter = None,
-    color: options.Color = options.ColorChoice.AUTO,
+    suites: options.Suites = None, expression: options.Filter = None, color: options.Color = options.ColorChoice.AUTO
 ) -> None:
     """List suites and their checks: a table on a terminal, one id a line in a pipe."""
     from cai_conformance.errors import SelectionError

@@ -46,11 +46,7 @@ def verify(
     raise typer.Exit(report.exit_code())
 
 
-def diff(
-    expected: First,
-    found: Second,
-    limit: Limit = 20,
-) -> None:
+def diff(expected: First, found: Second, limit: Limit = 20) -> None:
     """Compare two traces record by record, aligned by key. Exit code 1 if they differ."""
     from cai_conformance.errors import InputError
     from cai_conformance.run.verify import differences_between

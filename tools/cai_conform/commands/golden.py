@@ -117,10 +117,7 @@ def settings(suites: options.Suites = None, jobs: options.Jobs = None) -> None:
 
 @app.command()
 def portability(
-    suites: options.Suites = None,
-    pythons: Pythons = None,
-    output: Output = None,
-    jobs: options.Jobs = None,
+    suites: options.Suites = None, pythons: Pythons = None, output: Output = None, jobs: options.Jobs = None
 ) -> None:
     """Record the suites in every arithmetic under every setting, and class each record: the portability table.
 

@@ -19,9 +19,7 @@ Engine = Annotated[
 
 
 def serve(
-    engine: Engine = "reference",
-    arithmetic: options.ArithmeticName = "strict",
-    validate: options.Validate = False,
+    engine: Engine = "reference", arithmetic: options.ArithmeticName = "strict", validate: options.Validate = False
 ) -> None:
     """Answer the serve protocol on standard input and output, until told to stop.
 

@@ -39,8 +39,7 @@ Target = Annotated[
 ]
 Trials = Annotated[int, typer.Option("--trials", min=1, metavar="N", help="How many cases are tried at most.")]
 Printed = Annotated[
-    ShrinkFormat | None,
-    typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out."),
+    ShrinkFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out.")
 ]
 
 

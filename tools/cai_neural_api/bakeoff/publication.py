@@ -46,11 +46,7 @@ _SHOWN: Final = {
 }
 """For both published prompts: milliseconds a token of the full and of the cached arm, and the speedup."""
 
-_STEPS: Final = {
-    3: ("1.00", "1.05", "0.75"),
-    6: ("0.304", "0.306", "0.303"),
-    7: ("0.275", "0.273", "0.275"),
-}
+_STEPS: Final = {3: ("1.00", "1.05", "0.75"), 6: ("0.304", "0.306", "0.303"), 7: ("0.275", "0.273", "0.275")}
 _OTHERS: Final = {
     (2, "all: full, a token"): "101.24",
     (2, "all: full, forwards a token"): "1.00",

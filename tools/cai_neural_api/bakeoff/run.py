@@ -170,13 +170,7 @@ class BakeOff:
         of.forward_figures(figures, ForwardTimes(sequential, parallel))
 
     def _add_figures(
-        self,
-        figures: FigureList,
-        phase: BakePhase,
-        course: Course,
-        prompts: Sequence[PromptResult],
-        *,
-        complete: bool,
+        self, figures: FigureList, phase: BakePhase, course: Course, prompts: Sequence[PromptResult], *, complete: bool
     ) -> tuple[ClaimVerdict, ...]:
         """Add everything that is known behind the showdown; return the verdicts."""
         of.training_figures(figures, course)

@@ -64,8 +64,7 @@ Steps = Annotated[
     int | None, typer.Option("--steps", min=1, metavar="N", help="Steps a phase instead of a time: replayable.")
 ]
 Trainer = Annotated[
-    TrainerChoice,
-    typer.Option("--trainer", help="As the library trains, or by AdamW on the mean over real targets."),
+    TrainerChoice, typer.Option("--trainer", help="As the library trains, or by AdamW on the mean over real targets.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, metavar="S", help="Seed of all that is drawn.")]
 OutputPath = Annotated[
@@ -85,8 +84,7 @@ Prompts = Annotated[
 ]
 MaxNew = Annotated[int, typer.Option("--max-new", min=1, metavar="N", help="New tokens a prompt.")]
 Format = Annotated[
-    BakeFormat | None,
-    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
+    BakeFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
 ]
 
 

@@ -103,8 +103,7 @@ Temperature = Annotated[
     ),
 ]
 Seed = Annotated[
-    int,
-    typer.Option("--seed", min=0, max=2**64 - 1, metavar="S", help="Start of the generator; library: below 2^32."),
+    int, typer.Option("--seed", min=0, max=2**64 - 1, metavar="S", help="Start of the generator; library: below 2^32.")
 ]
 StopTexts = Annotated[
     list[str] | None,

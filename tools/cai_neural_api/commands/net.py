@@ -35,8 +35,7 @@ SamplePath = Annotated[
     Path, typer.Argument(metavar="FILE.json", help="What was measured on it; its siblings are used, too.")
 ]
 Format = Annotated[
-    NetFormat | None,
-    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
+    NetFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
 ]
 ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 Layers = Annotated[bool, typer.Option("--layers", "-l", help="Every layer, instead of a line a class.")]
@@ -56,10 +55,7 @@ WeightsOutput = Annotated[
 ]
 NetOutput = Annotated[Path, typer.Option("--output", "-o", metavar="FILE.nn", help="Where the net is written.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file at --output.")]
-Source = Annotated[
-    str,
-    typer.Argument(metavar="SOURCE", help="A weights file, a suite, phase1 to phase9 or draft."),
-]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A weights file, a suite, phase1 to phase9 or draft.")]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, max=2**32 - 1, metavar="S", help="Of the initial values of phase1 ... draft.")
 ]
@@ -82,10 +78,7 @@ ReportTolerance = Annotated[float, _tolerance("the losses and errors of fit step
 
 @app.command()
 def show(
-    file: NetPath,
-    layers: Layers = False,
-    output_format: Format = None,
-    color: options.Color = options.ColorChoice.AUTO,
+    file: NetPath, layers: Layers = False, output_format: Format = None, color: options.Color = options.ColorChoice.AUTO
 ) -> None:
     """Tell what a net is: its layers, sizes, memory and caches, and which decoder. Nothing is run."""
     from cai_neural_api.exchange import read_net

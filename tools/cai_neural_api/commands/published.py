@@ -28,8 +28,7 @@ class FigureFormat(StrEnum):
 
 
 Format = Annotated[
-    FigureFormat | None,
-    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
+    FigureFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only what differs, and the summary.")]
 

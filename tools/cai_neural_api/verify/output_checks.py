@@ -107,14 +107,7 @@ def decode_checks(
     yield from _tokens("tokens, full re-encode", net, sample, source, arithmetic, lambda case: case.greedy_full, _full)
     yield from _tokens("tokens, session", net, sample, source, arithmetic, lambda case: case.greedy_session, _session)
     yield from _tokens(
-        "tokens, streamed generator",
-        net,
-        sample,
-        source,
-        arithmetic,
-        lambda case: case.streamed,
-        _session,
-        STREAM_END,
+        "tokens, streamed generator", net, sample, source, arithmetic, lambda case: case.streamed, _session, STREAM_END
     )
     yield from _tokens(
         "tokens, net-level incremental", net, sample, source, arithmetic, lambda case: case.incremental, _incremental

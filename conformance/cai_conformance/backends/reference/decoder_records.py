@@ -6,13 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cai_conformance.backends.reference.decoder_run import DecodeExperiment
 from cai_conformance.backends.reference.story_training import StepRecord
-from cai_conformance.trace.format import (
-    format_bits,
-    format_bits_list,
-    format_integers,
-    format_real,
-    format_reals,
-)
+from cai_conformance.trace.format import format_bits, format_bits_list, format_integers, format_real, format_reals
 from cai_conformance.trace.records import Record
 from cai_reference.arithmetic.bits import sha256_of
 from cai_reference.models.registry import parameter_count, weight_count

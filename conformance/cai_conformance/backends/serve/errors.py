@@ -17,7 +17,7 @@ from cai_conformance.errors import BackendError
 
 SERVING_TEMPLATES: Final[Mapping[str, str]] = {
     # A line, message or answer is not what the protocol allows.
-    "protocol-violation": "{what} {problem}",
+    "protocol-violation": "{what} {problem}"
 }
 
 

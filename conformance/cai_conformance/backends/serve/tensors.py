@@ -143,12 +143,7 @@ def write_pieces(pieces: Sequence[Piece], *, observe: bool) -> dict[str, Json]:
     """Return what `evaluate` asks."""
     return {
         "pieces": [
-            {
-                "slot": piece.slot,
-                "position": piece.position,
-                "tokens": list(piece.tokens),
-                "wanted": list(piece.wanted),
-            }
+            {"slot": piece.slot, "position": piece.position, "tokens": list(piece.tokens), "wanted": list(piece.wanted)}
             for piece in pieces
         ],
         "observe": observe,

@@ -95,11 +95,7 @@ class Stack(nn.Module):
         return self.embedding.weight.device
 
     def forward(
-        self,
-        call: Call,
-        pasts: Sequence[Past],
-        observe: Observer,
-        behind: Callable[[int], None] = never,
+        self, call: Call, pasts: Sequence[Past], observe: Observer, behind: Callable[[int], None] = never
     ) -> tuple[list[torch.Tensor], list[NewRows]]:
         """Return the logits [batch, tokens, vocabulary] of each head, and what each block is to remember.
 

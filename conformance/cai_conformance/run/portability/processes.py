@@ -198,11 +198,11 @@ def _environment(setting: MachineSetting) -> dict[str, str]:
 
 PORTABILITY_TEMPLATES: Final[Mapping[str, str]] = {
     # The portability table is not what this program writes.
-    "table-damaged": "The portability table {path} is damaged: {problem}.",
+    "table-damaged": "The portability table {path} is damaged: {problem}."
 }
 
 PORTABILITY_HINTS: Final[Mapping[str, str]] = {
-    "table-damaged": "Restore {path} from version control, or record it anew: cai-conform golden portability.",
+    "table-damaged": "Restore {path} from version control, or record it anew: cai-conform golden portability."
 }
 """The command or step to try next, by code, filled from the fields as the templates are."""
 

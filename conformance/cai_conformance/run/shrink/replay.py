@@ -104,11 +104,7 @@ def _of_model(model: SmallModel) -> dict[str, str]:
 def _of_question(case: Case) -> dict[str, str]:
     asked = case.asked
     if isinstance(asked, Calls):
-        return {
-            "prompt": _ids(asked.prompt),
-            "calls": _calls(asked),
-            "start": str(asked.start),
-        }
+        return {"prompt": _ids(asked.prompt), "calls": _calls(asked), "start": str(asked.start)}
     if isinstance(asked, Batches):
         rows = sum(map(len, asked.steps))
         return {

@@ -65,10 +65,7 @@ STAGE = RecordRule(
         FieldRule("preview", _REALS, variants=("4",), exact=_probe("logits")),
         FieldRule("argmax", _INTEGER, variants=("4",)),
         FieldRule(
-            "argmax_logit",
-            _REAL,
-            variants=("4",),
-            exact=Exact("BITS", "logits", key=(("step", "0"),), at="argmax"),
+            "argmax_logit", _REAL, variants=("4",), exact=Exact("BITS", "logits", key=(("step", "0"),), at="argmax")
         ),
     ),
     minimum=5,
@@ -145,7 +142,5 @@ BITS = RecordRule(
 _BODY = (CONVENTION, CONFIG, SPLIT, STAGE, LOSS, RESULT, GENERATE, PROOF, BITS)
 
 COURSE_NGRAM = Grammar(
-    SUITE,
-    {"golden": _BODY, "published": _BODY, "foreign": _BODY, "edges": (CONVENTION, SAMPLE)},
-    negative_zero=True,
+    SUITE, {"golden": _BODY, "published": _BODY, "foreign": _BODY, "edges": (CONVENTION, SAMPLE)}, negative_zero=True
 )

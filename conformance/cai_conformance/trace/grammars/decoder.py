@@ -136,10 +136,7 @@ DECODE = RecordRule(
 
 DRAFT = RecordRule(
     "DRAFT",
-    (
-        FieldRule("arm", _WORD),
-        *integers("prompt", "pass", "proposed", "accepted", "committed", "rolled_back"),
-    ),
+    (FieldRule("arm", _WORD), *integers("prompt", "pass", "proposed", "accepted", "committed", "rolled_back")),
     maximum=None,
 )
 
@@ -216,9 +213,6 @@ DECODER_GRAMMARS: Final = (
     *(_usual(suite, CAI_CONFIG) for suite in CAI_SUITES),
     *(_usual(suite, LLAMA_CONFIG) for suite in LLAMA_SUITES),
     _grammar(
-        COURSE_SUITE,
-        *(CONVENTION, COURSE_CONFIG, SPLIT, STAGE, COURSE_LOSS, COURSE_RESULT),
-        *_MIDDLE,
-        COURSE_BITS,
+        COURSE_SUITE, *(CONVENTION, COURSE_CONFIG, SPLIT, STAGE, COURSE_LOSS, COURSE_RESULT), *_MIDDLE, COURSE_BITS
     ),
 )

@@ -37,8 +37,7 @@ SUITES = tuple(phase.suite for phase in PHASES)
 RUNS = [*((suite, "strict/1") for suite in SUITES), ("cai.hybrid", "fast")]
 SAMPLE = {("cai.multi-token", "strict/1"), ("cai.hybrid", "fast")}
 every_run = pytest.mark.parametrize(
-    ("suite", "arithmetic"),
-    [pytest.param(*run, marks=() if run in SAMPLE else pytest.mark.exhaustive) for run in RUNS],
+    ("suite", "arithmetic"), [pytest.param(*run, marks=() if run in SAMPLE else pytest.mark.exhaustive) for run in RUNS]
 )
 
 

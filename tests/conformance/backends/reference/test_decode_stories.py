@@ -75,12 +75,7 @@ BAD: list[tuple[str, bytes, type[ConformanceError], str]] = [
     ("not-utf-8", b"a.\n\n\xff", StoryError, "the story file is not UTF-8: invalid start byte at byte 4"),
     ("mark", b"\xef\xbb\xbfa.", StoryError, "the story file opens with a byte order mark"),
     ("few", b"one.\n\ntwo.", StoryError, "a validation step of 10 leaves none of 2 stories for validation"),
-    (
-        "same",
-        b"one.\n\n" * 40,
-        StoryError,
-        "a validation step of 10 leaves none of 40 stories for training: all rep",
-    ),
+    ("same", b"one.\n\n" * 40, StoryError, "a validation step of 10 leaves none of 40 stories for training: all rep"),
     (
         "few-prompts",
         "\n\n".join(generate_stories(29, 3)).encode(),

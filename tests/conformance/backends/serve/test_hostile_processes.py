@@ -143,10 +143,7 @@ class TestLeaving:
 
     @pytest.mark.parametrize(
         ("body", "farewell"),
-        [
-            ("rest()", ""),
-            ("say(hear(), ok={}); sys.exit(3)", "ended with exit code 3 after it has answered stop"),
-        ],
+        [("rest()", ""), ("say(hear(), ok={}); sys.exit(3)", "ended with exit code 3 after it has answered stop")],
     )
     def test_how_it_ended(self, shop: Workshop, body: str, farewell: str) -> None:
         """It is no error of a check, and it can be asked for."""

@@ -13,12 +13,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 
 SUITES = ("llama.dense", "llama.gqa-window")
 
-JUDGED = {
-    "torch": 108,
-    "torch:float32": 108,
-    "torch:bfloat16": 102,
-    "transformers": 56,
-}
+JUDGED = {"torch": 108, "torch:float32": 108, "torch:bfloat16": 102, "transformers": 56}
 """How many checks are judged; what lies between is skipped, with the reason."""
 
 

@@ -111,10 +111,7 @@ CUTS = {
     ),
     "no-block": Cut(KV, without("DRAFT|arm=scripted.eos-2|"), "spec.eos[2]", "no stops at this offset of a block"),
     "other-offset": Cut(
-        KV,
-        field("DRAFT|arm=scripted.eos-2|", "committed", "2"),
-        "spec.eos[2]",
-        "no stops at this offset of a block",
+        KV, field("DRAFT|arm=scripted.eos-2|", "committed", "2"), "spec.eos[2]", "no stops at this offset of a block"
     ),
     "no-speculation": Cut(
         KV,

@@ -46,11 +46,7 @@ class DynamicTanhLayer:
         gamma, _, alpha = self.learned.weights
         steep = gradient * gamma * (1.0 - squashed * squashed)
         total = arithmetic.sum
-        learned = (
-            total(gradient * squashed, axis=(0, 1)),
-            total(gradient, axis=(0, 1)),
-            total(steep * x).reshape(1),
-        )
+        learned = (total(gradient * squashed, axis=(0, 1)), total(gradient, axis=(0, 1)), total(steep * x).reshape(1))
         return (steep * alpha,), Learned(learned, np.zeros(3))
 
 
