@@ -187,11 +187,16 @@ class WrittenRecords(Sequence[Record]):
         return self._read(self._lines[self._places[place]])
 
     def __iter__(self) -> Iterator[Record]:
-        return (self._read(self._lines[place]) for place in self._places)
+        return map(self._read, self._texts())
 
     def kinds(self) -> Iterator[str]:
         """The kind of each record, without reading the rest of its line."""
-        return (kind_of(self._lines[place]) for place in self._places)
+        return map(kind_of, self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        if self._places == range(len(self._lines)):  # one walk is faster than many look-ups
+            return iter(self._lines)
+        return (self._lines[place] for place in self._places)
 
     def at(self, places: Sequence[int]) -> WrittenRecords:
         """The records at some places among these."""
