@@ -10,12 +10,12 @@ import numpy as np
 from cai_reference.arithmetic.instances import STRICT
 from cai_reference.autograd import Parameter, Tape, Variable, probability
 from cai_reference.autograd import operations as ops
-from cai_reference.autograd.backward import backward
+from cai_reference.autograd.backward import SweepError, backward
 from cai_reference.autograd.features import from_flat, mean_over, softmax
-from cai_reference.errors import AutogradError, CaiReferenceError, LayerError, LinearError
+from cai_reference.errors import AutogradError, CaiReferenceError, LayerError
 from cai_reference.layers.matrices import check_name, check_unique_names, embedding, xavier_uniform
-from cai_reference.layers.projection import linear
-from cai_reference.layers.swiglu import swiglu
+from cai_reference.layers.projection import LinearError, linear
+from cai_reference.layers.swiglu import SwiGluError, swiglu
 from cai_reference.splitmix import SplitMix64
 
 Case = tuple[CaiReferenceError, Callable[[], object]]
@@ -127,27 +127,27 @@ GRAPHS: list[Case] = [
         AutogradError("non-finite-forward", operation="multiply", index=0, value=math.inf),
         lambda: ops.multiply(TAPE, filled(LARGE), filled(LARGE)),
     ),
-    (AutogradError("untracked-output", operation="constant"), lambda: backward(zeros(1))),
-    (AutogradError("graph-released", operation="multiply"), lambda: backward(released())),
+    (SweepError("untracked-output", operation="constant"), lambda: backward(zeros(1))),
+    (SweepError("graph-released", operation="multiply"), lambda: backward(released())),
     (AutogradError("released-operand", operation="add", operand=1), lambda: ops.add(TAPE, zeros(1), released())),
-    (AutogradError("seed-shape-mismatch", expected=(1,), actual=(2, 1)), lambda: backward(weight(), np.ones((2, 1)))),
-    (AutogradError("non-finite-seed", index=0, value=math.nan), lambda: backward(weight(), np.array([math.nan]))),
+    (SweepError("seed-shape-mismatch", expected=(1,), actual=(2, 1)), lambda: backward(weight(), np.ones((2, 1)))),
+    (SweepError("non-finite-seed", index=0, value=math.nan), lambda: backward(weight(), np.array([math.nan]))),
     (
-        AutogradError(
+        SweepError(
             "stale-operand-value", child="multiply", parent="p", operand=1, recorded_revision=0, current_revision=2
         ),
         lambda: backward(stale()),
     ),
     (
-        AutogradError("non-finite-vjp", child="multiply", parent="p", operand=0, index=0, value=math.inf),
+        SweepError("non-finite-vjp", child="multiply", parent="p", operand=0, index=0, value=math.inf),
         lambda: backward(ops.multiply(TAPE, weight(), filled(2.0, 1)), np.array([LARGE])),
     ),
     (
-        AutogradError("non-finite-pass-adjoint", node="p", index=0, previous=LARGE, contribution=LARGE),
+        SweepError("non-finite-pass-adjoint", node="p", index=0, previous=LARGE, contribution=LARGE),
         lambda: backward(ops.add(TAPE, *[weight()] * 2), np.array([LARGE])),
     ),
     (
-        AutogradError("non-finite-accumulated-gradient", node="p", index=0, stored=LARGE, pass_adjoint=LARGE),
+        SweepError("non-finite-accumulated-gradient", node="p", index=0, stored=LARGE, pass_adjoint=LARGE),
         sweep_with_large_stored_gradient,
     ),
     (
@@ -184,11 +184,11 @@ LAYERS: list[Case] = [
     (LinearError("input-rank", rank=1), lambda: linear(TAPE, zeros(1), zeros(1, 1))),
     (LinearError("input-width-mismatch", expected=2, actual=3), lambda: linear(TAPE, zeros(1, 3), zeros(2, 1))),
     (
-        LayerError("projection-failed", projection="down", inner=str(LinearError("zero-output-width"))),
+        SwiGluError("projection-failed", projection="down", inner=str(LinearError("zero-output-width"))),
         lambda: swiglu(TAPE, zeros(1, 1), zeros(1, 1), zeros(1, 1), zeros(1, 0)),
     ),
     (
-        LayerError(
+        SwiGluError(
             "gate-failed",
             operation="elementwise gate",
             inner=str(AutogradError("non-finite-forward", operation="multiply", index=0, value=math.inf)),
@@ -196,15 +196,15 @@ LAYERS: list[Case] = [
         lambda: swiglu(TAPE, filled(1e200, 1, 1), filled(1.0, 1, 1), filled(1.0, 1, 1), filled(1.0, 1, 1)),
     ),
     (
-        LayerError("branch-input-width-mismatch", gate=2, up=3),
+        SwiGluError("branch-input-width-mismatch", gate=2, up=3),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(3, 1), zeros(1, 1)),
     ),
     (
-        LayerError("branch-hidden-width-mismatch", gate=1, up=4),
+        SwiGluError("branch-hidden-width-mismatch", gate=1, up=4),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(2, 4), zeros(1, 1)),
     ),
     (
-        LayerError("down-input-width-mismatch", hidden=1, down=5),
+        SwiGluError("down-input-width-mismatch", hidden=1, down=5),
         lambda: swiglu(TAPE, zeros(1, 2), zeros(2, 1), zeros(2, 1), zeros(5, 1)),
     ),
 ]

@@ -11,7 +11,7 @@ from cai_reference.arithmetic.instances import STRICT
 from cai_reference.autograd import Parameter, Tape
 from cai_reference.decoding.greedy import greedy_token
 from cai_reference.errors import CaiReferenceError, ModelError
-from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration
+from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration, NgramError
 from cai_reference.text.batches import Epoch, Window, Windowing
 from cai_reference.training.adamw import (
     AdamW,
@@ -60,25 +60,25 @@ def registry(*changes: tuple[int, Parameter]) -> NeuralNgram:
 
 
 MODELS: list[Case] = [
-    (ModelError("empty-vocabulary"), lambda: NeuralNgramConfiguration(0, 1, 1, 1)),
-    (ModelError("zero-context"), lambda: NeuralNgramConfiguration(1, 0, 1, 1)),
-    (ModelError("zero-embedding-width"), lambda: NeuralNgramConfiguration(1, 1, 0, 1)),
-    (ModelError("zero-hidden-width"), lambda: NeuralNgramConfiguration(1, 1, 1, 0)),
-    (ModelError("empty-batch"), lambda: FOUR.loss(TAPE, [])),
-    (ModelError("context-token-count-mismatch", expected=2, actual=3), lambda: FOUR.forward(TAPE, [0, 1, 2], 1)),
-    (ModelError("batch-context-length-mismatch", expected=2, actual=1), lambda: FOUR.loss(TAPE, [Window((1,), (2,))])),
-    (ModelError("parameter-count-mismatch", expected=5, actual=0), lambda: NeuralNgram(FOUR.configuration, [])),
+    (NgramError("empty-vocabulary"), lambda: NeuralNgramConfiguration(0, 1, 1, 1)),
+    (NgramError("zero-context"), lambda: NeuralNgramConfiguration(1, 0, 1, 1)),
+    (NgramError("zero-embedding-width"), lambda: NeuralNgramConfiguration(1, 1, 0, 1)),
+    (NgramError("zero-hidden-width"), lambda: NeuralNgramConfiguration(1, 1, 1, 0)),
+    (NgramError("empty-batch"), lambda: FOUR.loss(TAPE, [])),
+    (NgramError("context-token-count-mismatch", expected=2, actual=3), lambda: FOUR.forward(TAPE, [0, 1, 2], 1)),
+    (NgramError("batch-context-length-mismatch", expected=2, actual=1), lambda: FOUR.loss(TAPE, [Window((1,), (2,))])),
+    (NgramError("parameter-count-mismatch", expected=5, actual=0), lambda: NeuralNgram(FOUR.configuration, [])),
     (
-        ModelError("parameter-name-mismatch", index=0, expected=PARAMETER_NAMES[0], actual="odd"),
+        NgramError("parameter-name-mismatch", index=0, expected=PARAMETER_NAMES[0], actual="odd"),
         lambda: registry((0, weight("odd"))),
     ),
     (
-        ModelError("parameter-shape-mismatch", name=PARAMETER_NAMES[3], expected=(1, 1), actual=(1,)),
+        NgramError("parameter-shape-mismatch", name=PARAMETER_NAMES[3], expected=(1, 1), actual=(1,)),
         lambda: registry((3, weight(PARAMETER_NAMES[3]))),
     ),
-    (ModelError("missing-target-row", row=0), lambda: FOUR.loss(TAPE, [Window((1, 2), ())])),
+    (NgramError("missing-target-row", row=0), lambda: FOUR.loss(TAPE, [Window((1, 2), ())])),
     (
-        ModelError("target-id-out-of-bounds", row=0, token_id=9, vocabulary_size=4),
+        NgramError("target-id-out-of-bounds", row=0, token_id=9, vocabulary_size=4),
         lambda: FOUR.loss(TAPE, [Window((1, 2), (9,))]),
     ),
     (ModelError("masked-token-out-of-bounds", token_id=8, vocabulary_size=2), lambda: greedy_token(np.zeros(2), (8,))),

@@ -27,7 +27,7 @@ from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.multi_head_attention import Attention
 from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack
-from cai_reference.layers.rope import rotate
+from cai_reference.layers.rope import Rope, rotate
 from cai_reference.layers.slab_feed_forward import FeedForward
 from cai_reference.layers.token_shift import TokenShift
 from cai_reference.models.decoder import Decoder
@@ -56,7 +56,7 @@ OPERATIONS: dict[str, tuple[Build, Shapes]] = {
     "mean of values": (lambda tape, p: mean_of(tape, [p[0], p[1], p[0]]), ((2,), (2,))),
     "gather with a dead row": (lambda tape, p: gather(tape, p[0], [2, 0, 2, 1], (2, 2), zero_index=0), ((3, 2),)),
     "causal softmax in a window": (lambda tape, p: causal_softmax(tape, p[0], window=2), ((2, 4, 4),)),
-    "rope": (lambda tape, p: rotate(tape, p[0], 3, 50.0), ((2, 3, 6),)),
+    "rope": (lambda tape, p: rotate(tape, p[0], 3, Rope(50.0)), ((2, 3, 6),)),
     "diagonal scan": (lambda tape, p: diagonal_scan(tape, *p), ((2, 4, 3), *(((3,),) * 4))),
 }
 

@@ -20,7 +20,7 @@ from cai_reference.layers.dyt import DynamicTanh
 from cai_reference.layers.latent_attention import LatentAttention
 from cai_reference.layers.multi_head_attention import Attention, check_heads
 from cai_reference.layers.projection import Dense, GroupedLinear, GroupedStack, group_count, interleaving, project
-from cai_reference.layers.rope import rotate, rotation
+from cai_reference.layers.rope import Rope, rotate, rotation
 from cai_reference.layers.slab_feed_forward import FeedForward
 from cai_reference.layers.token_shift import TokenShift
 from cai_reference.splitmix import SplitMix64
@@ -123,7 +123,7 @@ def test_a_dead_row_is_neither_read_nor_trained() -> None:
             lambda: concatenate(TAPE, [constant(MATRIX), constant([[1.0]])]),
             AutogradError("data-length-mismatch", expected=2, actual=1),
         ),
-        (lambda: rotate(TAPE, constant(MATRIX), 0, 1e4), LayerError("odd-rope-width", width=3)),
+        (lambda: rotate(TAPE, constant(MATRIX), 0, Rope(1e4)), LayerError("odd-rope-width", width=3)),
         (lambda: check_heads(10, 3), LayerError("heads-do-not-divide", width=10, heads=3)),
         (lambda: check_heads(10, 0), LayerError("heads-do-not-divide", width=10, heads=0)),
         (lambda: check_heads(10, 2), LayerError("odd-rope-width", width=5)),
@@ -148,7 +148,7 @@ def test_a_dead_row_is_neither_read_nor_trained() -> None:
             LayerError("heads-do-not-divide", width=9, heads=2),
         ),
         (
-            lambda: rotate(TAPE, constant([[1.7e308, 1.7e308]] * 2), 0, 1e4),
+            lambda: rotate(TAPE, constant([[1.7e308, 1.7e308]] * 2), 0, Rope(1e4)),
             AutogradError("non-finite-forward", operation="rope", index=3, value=math.inf),
         ),
         (
@@ -187,7 +187,7 @@ def test_token_shift_by_hand() -> None:
 def test_position_zero_is_not_turned() -> None:
     """The angle is 0 for every pair."""
     x = [[1.0, -2.0, 3.0, 4.0]]
-    assert x == rotate(TAPE, constant(x), 0, 1e4).value.tolist()
+    assert x == rotate(TAPE, constant(x), 0, Rope(1e4)).value.tolist()
 
 
 @pytest.mark.parametrize("start", [1, 3, 3000])
@@ -197,7 +197,7 @@ def test_adjacent_pairs_turn_counter_clockwise(start: int) -> None:
     expected = [
         value for p in (start, start + 1) for value in (math.cos(p), math.sin(p), -math.sin(p / 10), math.cos(p / 10))
     ]
-    assert pytest.approx(expected, abs=1e-12) == rotate(TAPE, x, start, 100.0).value.ravel().tolist()
+    assert pytest.approx(expected, abs=1e-12) == rotate(TAPE, x, start, Rope(100.0)).value.ravel().tolist()
 
 
 def test_rotations_are_made_once_and_cannot_be_written_to() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.decoding.greedy import Continuation, Stop, continue_greedily, greedy_token, margin
 from cai_reference.errors import CaiReferenceError, LayerError, ModelError
-from cai_reference.models.neural_ngram import NeuralNgramConfiguration
+from cai_reference.models.neural_ngram import NeuralNgramConfiguration, NgramError
 from support_models import four_word_model, model_of
 from support_ngram_oracle import greedy as replica_greedy
 from support_refusals import raises
@@ -116,7 +116,7 @@ def test_a_prompt_fits_the_model() -> None:
     model = four_word_model()
     with raises(ModelError("masked-token-out-of-bounds", token_id=4, vocabulary_size=4)):
         continue_greedily(model, [1], 3, STRICT, masked=(4,))
-    with raises(ModelError("context-token-count-mismatch", expected=2, actual=1)):
+    with raises(NgramError("context-token-count-mismatch", expected=2, actual=1)):
         continue_greedily(model, [1], 3, STRICT)
     with raises(LayerError("token-id-out-of-bounds", position=1, token_id=4, vocabulary_size=4)):
         continue_greedily(model, [1, 4], 3, STRICT)

@@ -12,10 +12,10 @@ import pytest
 from cai_reference.arithmetic import Array
 from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.autograd import Parameter, Tape, Variable
-from cai_reference.errors import CaiReferenceError, LayerError, LinearError
+from cai_reference.errors import CaiReferenceError, LayerError
 from cai_reference.layers.matrices import check_name, check_unique_names, embedding, xavier_limit, xavier_uniform
-from cai_reference.layers.projection import linear
-from cai_reference.layers.swiglu import swiglu
+from cai_reference.layers.projection import LinearError, linear
+from cai_reference.layers.swiglu import SwiGluError, swiglu
 from cai_reference.splitmix import INCREMENT, SplitMix64
 from support_refusals import raises, refuses
 
@@ -172,15 +172,15 @@ ERRORS: dict[str, tuple[Callable[[], object], CaiReferenceError]] = {
     ),
     "branch inputs": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(3, 4), zeros(5, 1)),
-        LayerError("branch-input-width-mismatch", gate=2, up=3),
+        SwiGluError("branch-input-width-mismatch", gate=2, up=3),
     ),
     "branch widths": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(2, 4), zeros(5, 1)),
-        LayerError("branch-hidden-width-mismatch", gate=3, up=4),
+        SwiGluError("branch-hidden-width-mismatch", gate=3, up=4),
     ),
     "down inputs": (
         lambda: swiglu(TAPE, zeros(1, 9), zeros(2, 3), zeros(2, 3), zeros(5, 1)),
-        LayerError("down-input-width-mismatch", hidden=3, down=5),
+        SwiGluError("down-input-width-mismatch", hidden=3, down=5),
     ),
 }
 
@@ -204,7 +204,7 @@ def test_a_failing_projection_is_named(
     shapes: tuple[tuple[int, ...], ...], projection: str, inner: CaiReferenceError
 ) -> None:
     """The error carries the inner text, and the inner error is its cause."""
-    with refuses(LayerError, "projection-failed") as caught:
+    with refuses(SwiGluError, "projection-failed") as caught:
         swiglu(TAPE, *(zeros(*shape) for shape in shapes))
     assert (projection, str(inner)) == (caught.value.fields["projection"], caught.value.fields["inner"])
     assert type(inner) is type(caught.value.__cause__)
@@ -213,14 +213,14 @@ def test_a_failing_projection_is_named(
 def test_an_overflowing_projection_is_named() -> None:
     """Numbers out of range fail where they arise."""
     x = matrix([[1e200, 0.0]])
-    with refuses(LayerError, "projection-failed"):
+    with refuses(SwiGluError, "projection-failed"):
         swiglu(TAPE, x, matrix([[1.0], [1.0]]), matrix([[1e200], [1.0]]), matrix([[1.0]]))
 
 
 def test_an_overflowing_gate_is_named() -> None:
     """The product of the branches is the elementwise gate."""
     x, weight = matrix([[1e200]]), matrix([[1.0]])
-    with refuses(LayerError, "gate-failed") as caught:
+    with refuses(SwiGluError, "gate-failed") as caught:
         swiglu(TAPE, x, weight, weight, weight)
     assert ("elementwise gate", "multiply: the result at flat index 0 is inf") == (
         caught.value.fields["operation"],
@@ -236,5 +236,5 @@ def test_an_arithmetic_without_a_working_exp_fails_at_the_silu_gate() -> None:
 
     tape = Tape(replace(STRICT, exp=broken))
     weight = Parameter("w", np.ones((1, 1)))
-    with refuses(LayerError, "gate-failed"):
+    with refuses(SwiGluError, "gate-failed"):
         swiglu(tape, matrix([[1.0]]), weight, weight, weight)

@@ -13,8 +13,8 @@ from cai_reference.arithmetic.bits import sha256_of
 from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.autograd import Tape
 from cai_reference.autograd.backward import backward
-from cai_reference.errors import CaiReferenceError, LayerError, ModelError
-from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration
+from cai_reference.errors import CaiReferenceError, LayerError
+from cai_reference.models.neural_ngram import PARAMETER_NAMES, NeuralNgram, NeuralNgramConfiguration, NgramError
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.batches import Window
 from support_course import PARAMETER_DIGESTS, needs_c_library
@@ -167,28 +167,28 @@ def test_only_the_last_target_counts() -> None:
 def test_a_forward_pass_needs_as_many_ids_as_it_says() -> None:
     """Rows, count, then the ids themselves."""
     model = four_word_model()
-    with raises(ModelError("empty-batch")):
+    with raises(NgramError("empty-batch")):
         model.forward(Tape(STRICT), [9], 0)
-    with raises(ModelError("context-token-count-mismatch", expected=4, actual=3)):
+    with raises(NgramError("context-token-count-mismatch", expected=4, actual=3)):
         model.forward(Tape(STRICT), [9, 9, 9], 2)
     with raises(LayerError("token-id-out-of-bounds", position=1, token_id=4, vocabulary_size=4)):
         model.forward(Tape(STRICT), [3, 4], 1)
 
 
 BATCHES: dict[str, tuple[list[Window], CaiReferenceError]] = {
-    "no windows": ([], ModelError("empty-batch")),
+    "no windows": ([], NgramError("empty-batch")),
     "context before targets": (
         [Window((1, 2), ()), Window((1,), (9,))],
-        ModelError("batch-context-length-mismatch", expected=2, actual=1),
+        NgramError("batch-context-length-mismatch", expected=2, actual=1),
     ),
-    "no target": ([Window((1, 2), (2, 3)), Window((1, 2), ())], ModelError("missing-target-row", row=1)),
+    "no target": ([Window((1, 2), (2, 3)), Window((1, 2), ())], NgramError("missing-target-row", row=1)),
     "target": (
         [Window((9, 9), (2, 3)), Window((1, 2), (2, 4))],
-        ModelError("target-id-out-of-bounds", row=1, token_id=4, vocabulary_size=4),
+        NgramError("target-id-out-of-bounds", row=1, token_id=4, vocabulary_size=4),
     ),
     "negative target": (
         [Window((1, 2), (2, -1))],
-        ModelError("target-id-out-of-bounds", row=0, token_id=-1, vocabulary_size=4),
+        NgramError("target-id-out-of-bounds", row=0, token_id=-1, vocabulary_size=4),
     ),
     "context id": (
         [Window((9, 9), (2, 3))],

@@ -12,7 +12,7 @@ from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.arithmetic.instances import FAST, LIBM, STRICT
 from cai_reference.autograd import Parameter, Tape
 from cai_reference.errors import LayerError
-from cai_reference.layers.rope import Frequencies, RopeLayout, rotate, rotation
+from cai_reference.layers.rope import Frequencies, Rope, RopeLayout, rotate, rotation
 from support_differences import check_gradients, drawn
 from support_refusals import raises
 
@@ -23,7 +23,7 @@ EXPONENTIAL, NEAREST = Frequencies.EXPONENTIAL, Frequencies.NEAREST
 
 def turned(x: Array, start: int, base: float, layout: RopeLayout, frequencies: Frequencies = EXPONENTIAL) -> Array:
     """Rotate constants [..., tokens, width]."""
-    return rotate(TAPE, TAPE.constant(x), start, base, layout, frequencies).value
+    return rotate(TAPE, TAPE.constant(x), start, Rope(base, layout, frequencies)).value
 
 
 def thetas(width: int, base: float, frequencies: Frequencies, arithmetic: Arithmetic = STRICT) -> list[float]:
@@ -87,13 +87,13 @@ class TestLayouts:
     @pytest.mark.parametrize("arithmetic", [STRICT, FAST], ids=lambda arithmetic: arithmetic.identifier)
     def test_gradients_are_turned_back(self, arithmetic: Arithmetic, layout: RopeLayout) -> None:
         """Every element, against central differences."""
-        check_gradients(lambda tape, p: rotate(tape, p[0], 3, 50.0, layout), [drawn((2, 3, 6), 4)], arithmetic)
+        check_gradients(lambda tape, p: rotate(tape, p[0], 3, Rope(50.0, layout)), [drawn((2, 3, 6), 4)], arithmetic)
 
     def test_features_come_in_pairs(self) -> None:
         """An odd width has no half."""
         for layout in RopeLayout:
             with raises(LayerError("odd-rope-width", width=5)):
-                rotate(TAPE, Parameter("x", np.ones((1, 5))), 0, 1e4, layout)
+                rotate(TAPE, Parameter("x", np.ones((1, 5))), 0, Rope(1e4, layout))
 
 
 def nearest_by_digits(base: float, pair: int, width: int) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from cai_reference.arithmetic import Array
 from cai_reference.arithmetic.instances import LIBM, STRICT
 from cai_reference.autograd import Tape
-from cai_reference.errors import LayerError
+from cai_reference.layers.swiglu import SwiGluError
 from cai_reference.models.neural_ngram import NeuralNgram, NeuralNgramConfiguration
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.batches import EncodedDocument, Epoch, Window, Windowing, sequential_plan
@@ -183,7 +183,7 @@ def test_a_forward_pass_that_fails_ends_the_run() -> None:
     run = replace(RUN, evaluate_at=frozenset()).run(model, optimizer, LIBM)
     next(run)
     after = as_bytes(next(run).parameters)
-    with refuses(LayerError, "projection-failed"):
+    with refuses(SwiGluError, "projection-failed"):
         next(run)
     assert after == as_bytes(tuple(parameter.value for parameter in model.parameters))
 

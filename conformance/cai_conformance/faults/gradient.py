@@ -149,7 +149,7 @@ def _tied_once(patch: Patch) -> None:
     """The gradient of the output does not reach the embedding table."""
 
     def wrong(output: TiedOutput, tape: Tape, x: Variable) -> Variable:
-        table = swap_axes(tape, tape.detach(output.table), 0, 1)
+        table = swap_axes(tape, Variable(output.table.value, "detach"), 0, 1)
         return matrices._product(tape, x, table)
 
     patch.replace((TiedOutput, "__call__"), wrong)

@@ -37,7 +37,7 @@ class _TurnedLatent:
         yield from self.latent.parameters()
 
     def __call__(self, tape: Tape, x: Variable) -> Variable:
-        return rotate(tape, self.latent(tape, x), self.start, self.base)
+        return rotate(tape, self.latent(tape, x), self.start, Rope(self.base))
 
 
 def _cached_unturned(patch: Patch) -> None:

@@ -165,15 +165,8 @@ def _queries_only(patch: Patch) -> None:
         calls += 1
         return calls % 2 == 1
 
-    def wrong(
-        tape: Tape,
-        x: Variable,
-        start: int,
-        base: float,
-        layout: RopeLayout = RopeLayout.ADJACENT,
-        frequencies: Frequencies = Frequencies.EXPONENTIAL,
-    ) -> Variable:
-        return rotate(tape, x, start, base, layout, frequencies) if of_query() else x
+    def wrong(tape: Tape, x: Variable, start: int, turning: Rope) -> Variable:
+        return rotate(tape, x, start, turning) if of_query() else x
 
     def wrong_heads(tape: Tape, rows: Array, heads: int, position: int, turning: Rope) -> Array:
         if of_query():

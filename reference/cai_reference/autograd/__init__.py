@@ -64,14 +64,6 @@ class Variable:
         """
         raise AutogradError("not-a-parameter", operation=self.operation)
 
-    def zero_gradient(self) -> None:
-        """Set the stored gradient to zero.
-
-        Raises:
-            AutogradError (not-a-parameter): only parameters store one.
-        """
-        raise AutogradError("not-a-parameter", operation=self.operation)
-
 
 class Parameter(Variable):
     """A named leaf that is trained: its value is replaced by an optimiser, its gradient adds up until it is zeroed.
@@ -133,10 +125,6 @@ class Tape:
             AutogradError (non-finite-leaf): a value is not finite.
         """
         return Variable(_finite_leaf("constant", values), "constant")
-
-    def detach(self, variable: Variable) -> Variable:
-        """Return the same value as a constant."""
-        return Variable(variable.value, "detach")
 
     def record(self, operation: str, value: Array, parents: tuple[Variable, ...], pullback: Pullback) -> Variable:
         """Enter the result of an operation.

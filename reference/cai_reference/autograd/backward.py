@@ -7,11 +7,44 @@ whole sweep has succeeded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Parameter, Variable, first_non_finite
 from cai_reference.errors import AutogradError
+
+
+class SweepError(AutogradError):
+    """A backward sweep cannot be made, or left the range of binary64."""
+
+    templates: ClassVar[Mapping[str, str]] = {
+        # A sweep was asked for on a value that depends on no parameter.
+        "untracked-output": "{operation}: the output depends on no parameter, so it has no gradients",
+        # A sweep was asked for on a graph that has been swept.
+        "graph-released": "{operation}: the graph was released by an earlier backward pass",
+        # The seed of a sweep has another shape than its output.
+        "seed-shape-mismatch": "expected a seed of shape {expected}, found {actual}",
+        # The seed of a sweep is not finite.
+        "non-finite-seed": "the seed at flat index {index} is {value}",
+        # A parameter changed between the forward pass and the sweep.
+        "stale-operand-value": (
+            "{child}: operand {operand} ({parent}) was recorded at revision {recorded_revision}, its value is now at "
+            "revision {current_revision}"
+        ),
+        # A pullback made a contribution that is not finite.
+        "non-finite-vjp": "{child}: the contribution to operand {operand} ({parent}) at flat index {index} is {value}",
+        # The sum of finite contributions left the range of binary64.
+        "non-finite-pass-adjoint": (
+            "{node}: adjoint {previous} plus contribution {contribution} at flat index {index} is not finite"
+        ),
+        # A stored gradient plus the adjoint of this pass left the range of binary64.
+        "non-finite-accumulated-gradient": (
+            "{node}: stored gradient {stored} plus adjoint {pass_adjoint} at flat index {index} is not finite"
+        ),
+    }
 
 
 def backward(output: Variable, seed: Array | None = None) -> None:
@@ -22,17 +55,17 @@ def backward(output: Variable, seed: Array | None = None) -> None:
         seed: the adjoint of the output, of its shape; ones where it is left out.
 
     Raises:
-        AutogradError (graph-released, untracked-output): there is no graph.
+        SweepError (graph-released, untracked-output): there is no graph.
         AutogradError (released-operand): the graph shares values with one that was swept before.
-        AutogradError (seed-shape-mismatch, non-finite-seed): the seed does not fit.
-        AutogradError (stale-operand-value): a parameter changed since the forward pass.
-        AutogradError (non-finite-vjp, non-finite-pass-adjoint, non-finite-accumulated-gradient): a number left the
+        SweepError (seed-shape-mismatch, non-finite-seed): the seed does not fit.
+        SweepError (stale-operand-value): a parameter changed since the forward pass.
+        SweepError (non-finite-vjp, non-finite-pass-adjoint, non-finite-accumulated-gradient): a number left the
             range of binary64.
     """
     if output.released:
-        raise AutogradError("graph-released", operation=output.operation)
+        raise SweepError("graph-released", operation=output.operation)
     if not output.tracked:
-        raise AutogradError("untracked-output", operation=output.operation)
+        raise SweepError("untracked-output", operation=output.operation)
     nodes = _post_order(output)
     for node in nodes:
         _refuse_unusable_operands(node)
@@ -52,10 +85,10 @@ def _checked_seed(output: Variable, seed: Array | None) -> Array:
     if seed is None:
         return np.ones(output.shape)
     if seed.shape != output.shape:
-        raise AutogradError("seed-shape-mismatch", expected=output.shape, actual=seed.shape)
+        raise SweepError("seed-shape-mismatch", expected=output.shape, actual=seed.shape)
     index = first_non_finite(seed)
     if index is not None:
-        raise AutogradError("non-finite-seed", index=index, value=float(seed.flat[index]))
+        raise SweepError("non-finite-seed", index=index, value=float(seed.flat[index]))
     return seed
 
 
@@ -82,7 +115,7 @@ def _refuse_unusable_operands(node: Variable) -> None:
         if parent.released:
             raise AutogradError("released-operand", operation=node.operation, operand=place)
         if parent.revision != recorded:
-            raise AutogradError(
+            raise SweepError(
                 "stale-operand-value",
                 child=node.operation,
                 parent=parent.operation,
@@ -107,7 +140,7 @@ def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Ar
             index = first_non_finite(contribution)
             if index is not None:
                 value = float(contribution.flat[index])
-                raise AutogradError(
+                raise SweepError(
                     "non-finite-vjp",
                     child=node.operation,
                     parent=parent.operation,
@@ -124,7 +157,7 @@ def _sweep(nodes: list[Variable], output: Variable, seed: Array) -> dict[int, Ar
             index = first_non_finite(total)
             if index is not None:
                 pair = float(previous.flat[index]), float(contribution.flat[index])
-                raise AutogradError(
+                raise SweepError(
                     "non-finite-pass-adjoint",
                     node=parent.operation,
                     index=index,
@@ -140,7 +173,7 @@ def _accumulated(parameter: Parameter, adjoint: Array) -> Array:
     index = first_non_finite(gradient)
     if index is not None:
         pair = float(parameter.gradient.flat[index]), float(adjoint.flat[index])
-        raise AutogradError(
+        raise SweepError(
             "non-finite-accumulated-gradient",
             node=parameter.name,
             index=index,

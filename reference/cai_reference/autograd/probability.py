@@ -113,10 +113,9 @@ def mean_nll_of(arithmetic: Arithmetic, logits: Array, targets: Sequence[int]) -
     their number. Where that overflows although each row's share does not, the shares are summed instead.
 
     Raises:
-        `axis-out-of-bounds`, `empty-normalization-axis`, `target-count-mismatch`, `empty-targets`,
-        `target-out-of-bounds`, `nan-logit`,
-        AutogradError (positive-infinity-logit, negative-infinity-logit): looked for in this order, logits in row-major
-            order.
+        AutogradError (axis-out-of-bounds, empty-normalization-axis, target-count-mismatch, empty-targets,
+            target-out-of-bounds, nan-logit, positive-infinity-logit, negative-infinity-logit): looked for in this
+            order, logits in row-major order.
     """
     return _mean_nll(arithmetic, logits, targets)[1]
 

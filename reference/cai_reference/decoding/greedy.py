@@ -80,7 +80,7 @@ def continue_greedily(
 
     Raises:
         ModelError (masked-token-out-of-bounds): before any forward pass.
-        ModelError (context-token-count-mismatch), LayerError: the prompt does not fit the model.
+        NgramError (context-token-count-mismatch), LayerError: the prompt does not fit the model.
         ModelError (no-unmasked-token, non-finite-logit): as `greedy_token`.
     """
     check_mask(masked, model.configuration.vocabulary)

@@ -6,12 +6,21 @@ are computed, so that the first one that differs tells where two implementations
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
-from cai_reference.autograd import Variable
+from cai_reference.autograd import Parameter, Variable
 
 Observe = Callable[[str, Variable], None]
 """Takes the name of a stage and its value."""
+
+
+class HasParameters(Protocol):
+    """What has parameters."""
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield weights, biases and gains, in registry order."""
+        ...
 
 
 def ignore(name: str, value: Variable) -> None:

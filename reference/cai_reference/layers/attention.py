@@ -127,8 +127,8 @@ class GroupedQueryAttention:
 
     def __call__(self, tape: Tape, x: Variable, start: int = 0, observe: Observe = ignore) -> Variable:
         """Mix [batch, tokens, width]; token 0 stands at position `start`."""
-        query = self._turned(tape, split_heads(tape, self.query(tape, x), self.heads), start)
-        key = self._turned(tape, split_heads(tape, self.key(tape, x), self.key_value_heads), start)
+        query = rotate(tape, split_heads(tape, self.query(tape, x), self.heads), start, self.rope)
+        key = rotate(tape, split_heads(tape, self.key(tape, x), self.key_value_heads), start, self.rope)
         value = split_heads(tape, self.value(tape, x), self.key_value_heads)
         observe("query", query)
         observe("key", key)
@@ -138,9 +138,6 @@ class GroupedQueryAttention:
         mixed = merge_heads(tape, attend(tape, query, key, value, self.window, observe))
         observe("mixture", mixed)
         return self.output(tape, mixed)
-
-    def _turned(self, tape: Tape, x: Variable, start: int) -> Variable:
-        return rotate(tape, x, start, self.rope.base, self.rope.layout, self.rope.frequencies)
 
 
 def repeat_heads(tape: Tape, x: Variable, times: int) -> Variable:

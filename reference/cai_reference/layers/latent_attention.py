@@ -22,7 +22,7 @@ from cai_reference.layers.attention import attend, merge_heads, split_heads
 from cai_reference.layers.matrices import Projection, Units
 from cai_reference.layers.multi_head_attention import check_heads
 from cai_reference.layers.projection import Dense, project
-from cai_reference.layers.rope import rotate
+from cai_reference.layers.rope import Rope, rotate
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class LatentAttention:
         observe("latent", latent)
         key = split_heads(tape, self.key(tape, latent), self.heads)
         value = split_heads(tape, self.value(tape, latent), self.heads)
-        rope_query = rotate(tape, split_heads(tape, self.rope_query(tape, x), self.heads), start, self.rope_base)
+        rope_query = rotate(tape, split_heads(tape, self.rope_query(tape, x), self.heads), start, Rope(self.rope_base))
         # one key for all heads, turned before it is shared
-        rope_key = rotate(tape, self.rope_key(tape, x), start, self.rope_base)
+        rope_key = rotate(tape, self.rope_key(tape, x), start, Rope(self.rope_base))
         observe("rope_key", rope_key)
         shared = self._shared(tape, rope_key)
         # content first, position behind: one score is the sum of both parts

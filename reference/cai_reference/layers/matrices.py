@@ -20,6 +20,7 @@ from cai_reference.arithmetic import Array
 from cai_reference.autograd import Parameter, Tape, Variable
 from cai_reference.autograd.operations import gather, matmul, reshape, swap_axes
 from cai_reference.errors import LayerError
+from cai_reference.layers import HasParameters
 
 
 class Units(Protocol):
@@ -91,12 +92,8 @@ def check_unique_names(names: Iterable[str]) -> None:
             raise LayerError("duplicate-name", name=name, first=first, repeated=position)
 
 
-class Projection(Protocol):
+class Projection(HasParameters, Protocol):
     """A map of the last axis."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield weights and biases, in registry order."""
-        ...
 
     def __call__(self, tape: Tape, x: Variable) -> Variable:
         """Map [..., inputs] to [..., outputs]."""

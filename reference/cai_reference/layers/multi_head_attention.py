@@ -16,7 +16,7 @@ from cai_reference.layers import Observe, ignore
 from cai_reference.layers.attention import attend, merge_heads, split_heads
 from cai_reference.layers.matrices import Projection, Units
 from cai_reference.layers.projection import project
-from cai_reference.layers.rope import rotate
+from cai_reference.layers.rope import Rope, rotate
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Attention:
             split_heads(tape, channels(tape, slab, part * width, (part + 1) * width), self.heads) for part in range(3)
         )
         # only queries and keys are turned: a position must not reach the values
-        query, key = (rotate(tape, part, start, self.rope_base) for part in (query, key))
+        query, key = (rotate(tape, part, start, Rope(self.rope_base)) for part in (query, key))
         observe("query", query)
         observe("key", key)
         observe("value", value)

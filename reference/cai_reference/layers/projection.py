@@ -11,16 +11,38 @@ convolution").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from cai_reference.autograd import Parameter, Tape, Variable
 from cai_reference.autograd.features import permute_channels
 from cai_reference.autograd.operations import add, matmul, reshape, swap_axes
-from cai_reference.errors import LinearError
+from cai_reference.errors import LayerError
 from cai_reference.layers.matrices import Projection, Units, check_name, xavier_limit, xavier_uniform
+
+
+class LinearError(LayerError):
+    """A linear map cannot be applied."""
+
+    templates: ClassVar[Mapping[str, str]] = {
+        # A weight has an input axis and an output axis.
+        "weight-rank": "a linear weight has 2 axes, found {rank}",
+        # A weight has no inputs.
+        "zero-input-width": "a linear weight needs at least one input",
+        # A weight has no outputs.
+        "zero-output-width": "a linear weight needs at least one output",
+        # A bias has one axis.
+        "bias-rank": "a bias has 1 axis, found {rank}",
+        # A bias has another width than the output.
+        "bias-width-mismatch": "expected a bias of width {expected}, found {actual}",
+        # An input needs at least the feature axis and one before it.
+        "input-rank": "a linear input has at least 2 axes, found {rank}",
+        # An input has another width than the weight takes.
+        "input-width-mismatch": "expected an input of width {expected}, found {actual}",
+    }
 
 
 def linear(tape: Tape, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:

@@ -107,14 +107,7 @@ def turn(x: Array, cosines: Array, sines: Array, layout: RopeLayout = RopeLayout
     return result + 0.0
 
 
-def rotate(
-    tape: Tape,
-    x: Variable,
-    start: int,
-    base: float,
-    layout: RopeLayout = RopeLayout.ADJACENT,
-    frequencies: Frequencies = Frequencies.EXPONENTIAL,
-) -> Variable:
+def rotate(tape: Tape, x: Variable, start: int, rope: Rope) -> Variable:
     """Turn every row of [..., tokens, width] by its position; row 0 stands at position `start`.
 
     The gradient is turned back.
@@ -123,13 +116,13 @@ def rotate(
         LayerError (odd-rope-width): features cannot be paired.
     """
     tokens, width = x.shape[-2:]
-    table = rotation(tape.arithmetic, start, tokens, width, base, frequencies)
+    table = rotation(tape.arithmetic, start, tokens, width, rope.base, rope.frequencies)
 
     def pullback(adjoint: Array) -> tuple[Array]:
         # the inverse of a rotation turns the other way
-        return (turn(adjoint, table.cosines, -table.sines, layout),)
+        return (turn(adjoint, table.cosines, -table.sines, rope.layout),)
 
-    return tape.record("rope", turn(x.value, table.cosines, table.sines, layout), (x,), pullback)
+    return tape.record("rope", turn(x.value, table.cosines, table.sines, rope.layout), (x,), pullback)
 
 
 def check_base(base: float) -> None:

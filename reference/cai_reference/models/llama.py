@@ -50,11 +50,10 @@ class LlamaConfiguration:
         norm: how the norms compute the inverse of the root.
 
     Raises:
-        `size-too-small`, `heads-do-not-divide`, `odd-rope-width`, `key-value-heads-do-not-divide`, `invalid-rope-base`,
-        `invalid-norm-epsilon`,
-            ModelError (negative-layers), LayerError (window-too-small): looked at in this order: vocabulary, width,
-                heads, the width of a head,
-            key_value_heads, feed_forward, context, rope_base, epsilon (course, chapter 32); then layers and window.
+        ModelError (size-too-small), LayerError (heads-do-not-divide, odd-rope-width, key-value-heads-do-not-divide,
+            invalid-rope-base, invalid-norm-epsilon): vocabulary, width, heads, the width of a head, key_value_heads,
+            feed_forward, context, rope_base and epsilon are looked at in this order (course, chapter 32).
+        ModelError (negative-layers), LayerError (window-too-small): then layers and window.
     """
 
     vocabulary: int

@@ -12,9 +12,9 @@ the token after the context is predicted: of a window's shifted targets, the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd import Parameter, Tape, Variable
@@ -35,12 +35,43 @@ PARAMETER_NAMES: Final = (
 )
 
 
+class NgramError(ModelError):
+    """The n-gram model cannot be made or applied."""
+
+    templates: ClassVar[Mapping[str, str]] = {
+        # The vocabulary has no tokens.
+        "empty-vocabulary": "the vocabulary must hold at least 1 token",
+        # The context has no tokens.
+        "zero-context": "the context length must be at least 1",
+        # The embedding has no columns.
+        "zero-embedding-width": "the embedding width must be at least 1",
+        # The hidden layer has no units.
+        "zero-hidden-width": "the hidden width must be at least 1",
+        # A batch has no rows.
+        "empty-batch": "a batch needs at least one row",
+        # There are not as many context ids as rows times context length.
+        "context-token-count-mismatch": "expected {expected} context tokens, found {actual}",
+        # A window is of another length than the model's context.
+        "batch-context-length-mismatch": "expected windows of {expected} tokens, found {actual}",
+        # A registry holds another number of parameters.
+        "parameter-count-mismatch": "expected {expected} parameters, found {actual}",
+        # A parameter of another name stands in the registry. Names are looked at before shapes, index by index.
+        "parameter-name-mismatch": "parameter {index}: expected {expected!r}, found {actual!r}",
+        # A parameter has another shape than the configuration asks for.
+        "parameter-shape-mismatch": "parameter {name!r}: expected shape {expected}, found {actual}",
+        # There are fewer targets than rows.
+        "missing-target-row": "row {row} has no target",
+        # A target is beyond the vocabulary. All rows are looked at before the forward pass.
+        "target-id-out-of-bounds": "row {row}: target {token_id} is not in a vocabulary of {vocabulary_size}",
+    }
+
+
 @dataclass(frozen=True)
 class NeuralNgramConfiguration:
     """The sizes: vocabulary V, context C, embedding width D, hidden width H.
 
     Raises:
-        ModelError (empty-vocabulary, zero-context, zero-embedding-width, zero-hidden-width): a size is below 1, looked
+        NgramError (empty-vocabulary, zero-context, zero-embedding-width, zero-hidden-width): a size is below 1, looked
             at in this order.
     """
 
@@ -51,13 +82,13 @@ class NeuralNgramConfiguration:
 
     def __post_init__(self) -> None:
         if self.vocabulary < 1:
-            raise ModelError("empty-vocabulary")
+            raise NgramError("empty-vocabulary")
         if self.context < 1:
-            raise ModelError("zero-context")
+            raise NgramError("zero-context")
         if self.embedding < 1:
-            raise ModelError("zero-embedding-width")
+            raise NgramError("zero-embedding-width")
         if self.hidden < 1:
-            raise ModelError("zero-hidden-width")
+            raise NgramError("zero-hidden-width")
 
     @property
     def concatenated(self) -> int:
@@ -102,19 +133,19 @@ class NeuralNgram:
     """A model: sizes and five parameters in registry order.
 
     Raises:
-        ModelError (parameter-count-mismatch, parameter-name-mismatch, parameter-shape-mismatch): the parameters do not
+        NgramError (parameter-count-mismatch, parameter-name-mismatch, parameter-shape-mismatch): the parameters do not
             fit the sizes.
     """
 
     def __init__(self, configuration: NeuralNgramConfiguration, parameters: Sequence[Parameter]) -> None:
         shapes = configuration.shapes()
         if len(parameters) != len(shapes):
-            raise ModelError("parameter-count-mismatch", expected=len(shapes), actual=len(parameters))
+            raise NgramError("parameter-count-mismatch", expected=len(shapes), actual=len(parameters))
         for index, (parameter, name, shape) in enumerate(zip(parameters, PARAMETER_NAMES, shapes, strict=True)):
             if parameter.name != name:
-                raise ModelError("parameter-name-mismatch", index=index, expected=name, actual=parameter.name)
+                raise NgramError("parameter-name-mismatch", index=index, expected=name, actual=parameter.name)
             if parameter.shape != shape:
-                raise ModelError("parameter-shape-mismatch", name=name, expected=shape, actual=parameter.shape)
+                raise NgramError("parameter-shape-mismatch", name=name, expected=shape, actual=parameter.shape)
         self.configuration = configuration
         self.parameters = tuple(parameters)
 
@@ -132,15 +163,15 @@ class NeuralNgram:
         """Run the model on `batch` contexts, given flat, oldest token first.
 
         Raises:
-            ModelError (empty-batch): there are no rows.
-            ModelError (context-token-count-mismatch): there are not batch · C ids.
+            NgramError (empty-batch): there are no rows.
+            NgramError (context-token-count-mismatch): there are not batch · C ids.
             LayerError: an id is beyond the vocabulary.
         """
         sizes = self.configuration
         if batch < 1:
-            raise ModelError("empty-batch")
+            raise NgramError("empty-batch")
         if len(context_ids) != batch * sizes.context:
-            raise ModelError("context-token-count-mismatch", expected=batch * sizes.context, actual=len(context_ids))
+            raise NgramError("context-token-count-mismatch", expected=batch * sizes.context, actual=len(context_ids))
         table, gate, up, down, output = self.parameters
         embeddings = embedding(tape, table, context_ids, (batch, sizes.context))
         concatenated = reshape(tape, embeddings, (batch, sizes.concatenated))
@@ -151,23 +182,23 @@ class NeuralNgram:
         """Return the mean negative log-likelihood, in nats, of the last target of each window.
 
         Raises:
-            ModelError (empty-batch, batch-context-length-mismatch, missing-target-row, target-id-out-of-bounds): looked
+            NgramError (empty-batch, batch-context-length-mismatch, missing-target-row, target-id-out-of-bounds): looked
                 for in this order,
                 before the forward pass.
         """
         sizes = self.configuration
         if not windows:
-            raise ModelError("empty-batch")
+            raise NgramError("empty-batch")
         for window in windows:
             if len(window.inputs) != sizes.context:
-                raise ModelError("batch-context-length-mismatch", expected=sizes.context, actual=len(window.inputs))
+                raise NgramError("batch-context-length-mismatch", expected=sizes.context, actual=len(window.inputs))
         targets: list[int] = []
         for row, window in enumerate(windows):
             if not window.targets:
-                raise ModelError("missing-target-row", row=row)
+                raise NgramError("missing-target-row", row=row)
             target = window.targets[-1]
             if not 0 <= target < sizes.vocabulary:
-                raise ModelError("target-id-out-of-bounds", row=row, token_id=target, vocabulary_size=sizes.vocabulary)
+                raise NgramError("target-id-out-of-bounds", row=row, token_id=target, vocabulary_size=sizes.vocabulary)
             targets.append(target)
         context_ids = [token for window in windows for token in window.inputs]
         return mean_nll(tape, self.forward(tape, context_ids, len(windows)).logits, targets)

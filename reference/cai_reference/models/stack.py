@@ -24,7 +24,7 @@ from cai_reference.autograd import Parameter, Tape, Variable
 from cai_reference.autograd.operations import add, gather, mean_of, reshape, rows
 from cai_reference.autograd.probability import mean_nll
 from cai_reference.errors import ModelError
-from cai_reference.layers import Observe, ignore, within
+from cai_reference.layers import HasParameters, Observe, ignore, within
 from cai_reference.layers.matrices import Projection, check_unique_names, embedding
 
 
@@ -51,36 +51,20 @@ class Targets(Protocol):
         ...
 
 
-class Norm(Protocol):
-    """What is applied in front of a layer, to each token by itself."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the parameters, in registry order."""
-        ...
-
-    def __call__(self, tape: Tape, x: Variable) -> Variable:
-        """Map [..., width] to [..., width]."""
-        ...
+Norm = Projection
+"""What is applied in front of a layer, to each token by itself: [..., width] to [..., width]."""
 
 
-class Mixer(Protocol):
+class Mixer(HasParameters, Protocol):
     """What mixes tokens: attention of one kind or another, or a recurrence."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the parameters, in registry order."""
-        ...
 
     def __call__(self, tape: Tape, x: Variable, start: int = 0, observe: Observe = ignore) -> Variable:
         """Mix [batch, tokens, width]; token 0 stands at position `start`."""
         ...
 
 
-class TokenLayer(Protocol):
+class TokenLayer(HasParameters, Protocol):
     """A feed-forward layer: what is done to each token by itself."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the parameters, in registry order."""
-        ...
 
     def __call__(self, tape: Tape, x: Variable, observe: Observe = ignore) -> Variable:
         """Map [..., width] to [..., width]."""
@@ -128,12 +112,8 @@ class Block(Generic[NormT, FeedForwardT]):
         return output
 
 
-class Head(Protocol):
-    """What gives logits."""
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the head's own parameters, in registry order; a tied table is the embedding's, not the head's."""
-        ...
+class Head(HasParameters, Protocol):
+    """What gives logits. A tied table is the embedding's parameter, not the head's."""
 
     def __call__(self, tape: Tape, x: Variable, observe: Observe = ignore) -> list[Variable]:
         """Map [..., width] to logits [..., vocabulary], one for each predicted token."""

@@ -24,7 +24,8 @@ from cai_conformance.backends.registry import ListedBackend, list_backends, reso
 from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.errors import BackendError, FixtureError
 from cai_reference import CaiReferenceError
-from cai_reference.errors import AutogradError, ModelError
+from cai_reference.errors import AutogradError
+from cai_reference.models.neural_ngram import NgramError
 from cai_reference.training.errors import AdamWError
 from support_refusals import refuses
 from support_traces import conforming, edges_bytes, golden_bytes, question, question_of
@@ -120,7 +121,7 @@ class TestExperiment:
         [
             (AdamWError("invalid-learning-rate", value=-1.0), "Optimizer: the learning rate must be "),
             (AutogradError("empty-targets"), "Autodiff: "),
-            (ModelError("empty-batch"), "Model: "),
+            (NgramError("empty-batch"), "Model: "),
         ],
     )
     def test_its_error_names_the_stage(
