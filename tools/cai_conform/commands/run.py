@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
-from cai_conform.subject import closing_backend, find_backend
+from cai_conform.subject import closing_backend, find_backend, selection
 from cai_conform.terminal import output, progress, say
 
 if TYPE_CHECKING:
@@ -142,16 +142,12 @@ def judged(
     Raises:
         SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.run.questions import compile_expression
     from cai_conformance.run.runner import Judging
 
-    selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    expected = sum(selected(name) for run in runs for name in run.suite.check_ids())
-    if not expected:
-        raise SelectionError("nothing-selected", expression=expression or "")
+    identifiers = [name for run in runs for name in run.suite.check_ids()]
+    selected = selection(expression, identifiers)
     judging = Judging(runs, subject, selected, jobs)
-    with progress(f"judging {subject.name}", expected) as advance:
+    with progress(f"judging {subject.name}", sum(map(selected, identifiers))) as advance:
         for verdict in judging:
             advance(verdict.check)
     return judging.explained(), judging.notes()
