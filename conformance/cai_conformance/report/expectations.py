@@ -27,7 +27,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -179,17 +178,22 @@ def _judged(verdict: Verdict, expectations: Expectations) -> Verdict:
 
 
 def _parsed(name: str, path: Path) -> dict[str, object]:
-    not_toml = partial(ExpectationError, "expectation-file-not-toml", path=name)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
-            raise not_toml(problem=f"it has more than {LARGEST_FILE} bytes")
+            raise ExpectationError(
+                "expectation-file-not-toml", path=name, problem=f"it has more than {LARGEST_FILE} bytes"
+            )
         # Editors on Windows put a byte-order mark in front, which is not TOML but harmless.
         text = data.decode("utf-8-sig")
         for number, line in enumerate(text.split("\n"), start=1):
             if len(line) > LONGEST_LINE:
-                raise not_toml(problem=f"line {number} has more than {LONGEST_LINE} characters")
+                raise ExpectationError(
+                    "expectation-file-not-toml",
+                    path=name,
+                    problem=f"line {number} has more than {LONGEST_LINE} characters",
+                )
         return tomllib.loads(text)
     except FileNotFoundError:
         raise ExpectationError("expectation-file-missing", path=name) from None
@@ -201,7 +205,7 @@ def _parsed(name: str, path: Path) -> dict[str, object]:
         raise ExpectationError("expectation-file-not-utf8", path=name, offset=error.start) from error
     except (ValueError, RecursionError) as error:
         # tomllib lets the errors of int() and of deep nesting through as they are.
-        raise not_toml(problem=str(error)) from error
+        raise ExpectationError("expectation-file-not-toml", path=name, problem=str(error)) from error
 
 
 def _tables(name: str, document: dict[str, object]) -> list[dict[str, object]]:
@@ -215,20 +219,28 @@ def _tables(name: str, document: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _entry(name: str, number: int, table: dict[str, object]) -> Expectation:
-    refusal = partial(ExpectationError, path=name, entry=number)
     for key in table:
         if key not in _KEYS:
-            raise refusal("unknown-expectation-key", key=key)
+            raise ExpectationError("unknown-expectation-key", path=name, entry=number, key=key)
     for key in _REQUIRED_KEYS:
         if key not in table:
-            raise refusal("expectation-key-missing", key=key)
+            raise ExpectationError("expectation-key-missing", path=name, entry=number, key=key)
     values: dict[str, str] = {}
     for key, value in table.items():
         if not isinstance(value, str):
-            raise refusal("expectation-value-not-string", key=key, found=type(value).__name__)
+            raise ExpectationError(
+                "expectation-value-not-string", path=name, entry=number, key=key, found=type(value).__name__
+            )
         if not value.strip():
-            raise refusal("expectation-value-blank", key=key)
+            raise ExpectationError("expectation-value-blank", path=name, entry=number, key=key)
         values[key] = value.strip()
         if key == "check" and len(values[key]) > LONGEST_CHECK:
-            raise refusal("expectation-check-too-long", key=key, length=len(values[key]), limit=LONGEST_CHECK)
+            raise ExpectationError(
+                "expectation-check-too-long",
+                path=name,
+                entry=number,
+                key=key,
+                length=len(values[key]),
+                limit=LONGEST_CHECK,
+            )
     return Expectation(number, values["check"], values["reason"], values.get("link", ""))

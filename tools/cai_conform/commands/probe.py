@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
-from cai_conform.commands.run import make_report, required_level, show
+from cai_conform.commands.run import make_report, show
 from cai_conform.subject import closing_backend, find_backend, selection
 from cai_conform.terminal import progress
 
@@ -95,6 +95,7 @@ def probe(
     from cai_conformance.checks.tolerance.policy import parse_policy
     from cai_conformance.run.probe.questions import ProbeQuestion, asked_verdicts
     from cai_conformance.run.probe.runner import probe_ids, probed_verdicts
+    from cai_conformance.run.questions import required_level
 
     question = ProbeQuestion.of(prompt, start, calls, batch or ())
     identifiers = probe_ids() if question is None else question.identifiers

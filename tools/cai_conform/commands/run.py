@@ -63,7 +63,7 @@ def run(
     from cai_conformance.fixtures.goldens.store import GoldenStore, locate
     from cai_conformance.report.expectations import Expectations as NoExpectations
     from cai_conformance.report.expectations import apply_expectations, load_expectations
-    from cai_conformance.run.questions import Options, check_used, question_for
+    from cai_conformance.run.questions import Options, check_used, question_for, required_level
     from cai_conformance.run.runner import SuiteRun
     from cai_conformance.suites import all_check_ids, find_suites
 
@@ -176,21 +176,21 @@ def show(
     verbose: bool,
 ) -> None:
     """Print a report on standard output."""
-    from cai_conformance.report.formats import Format, default_format
     from cai_conformance.report.jsonlines import render_jsonlines
     from cai_conformance.report.junit import render_junit
     from cai_conformance.report.markdown import render_markdown
     from cai_conformance.report.terminal import render_table
 
     console = output(color)
-    chosen = Format(output_format.value) if output_format is not None else default_format(console.is_terminal)
-    if chosen is Format.TABLE:
+    usual = options.FormatChoice.TABLE if console.is_terminal else options.FormatChoice.JSON
+    chosen = output_format or usual
+    if chosen is options.FormatChoice.TABLE:
         render_table(report, console, int(verbose) - int(quiet))
-    elif chosen is Format.JSON:
+    elif chosen is options.FormatChoice.JSON:
         for line in render_jsonlines(report):
             print(line)
     else:
-        print(render_markdown(report) if chosen is Format.MARKDOWN else render_junit(report), end="")
+        print(render_markdown(report) if chosen is options.FormatChoice.MARKDOWN else render_junit(report), end="")
 
 
 def print_schema() -> None:
@@ -200,20 +200,3 @@ def print_schema() -> None:
     from cai_conformance.report.schema import report_schema
 
     print(json.dumps(report_schema(), indent=2))
-
-
-def required_level(name: str | None) -> Level | None:
-    """Return the level of this name.
-
-    Raises:
-        SelectionError (unknown-level): there is none.
-    """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.verdicts import Level
-
-    if name is None:
-        return None
-    try:
-        return Level(name.upper())
-    except ValueError:
-        raise SelectionError("unknown-level", name=name, known=", ".join(Level)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from cai_conformance.run.shrink.failures import Found, Look, Smallest
 
 
-class ShrinkFormat(StrEnum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 Target = Annotated[
     Path | None,
     typer.Option(
@@ -36,7 +28,7 @@ Target = Annotated[
 ]
 Trials = Annotated[int, typer.Option("--trials", min=1, metavar="N", help="How many cases are tried at most.")]
 Printed = Annotated[
-    ShrinkFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out.")
+    options.PlainChoice | None, typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out.")
 ]
 
 
@@ -70,7 +62,7 @@ def shrink(
         check_free(target)
     subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
     console = output(color)
-    printed = output_format or (ShrinkFormat.TABLE if console.is_terminal else ShrinkFormat.JSON)
+    printed = output_format or (options.PlainChoice.TABLE if console.is_terminal else options.PlainChoice.JSON)
     with closing_backend(subject), trials_on(driver_of(subject, arithmetic), given, rule) as tried:
         with progress(f"looking at {subject.name}"):
             seen = look(tried, SmallModel.of(given), name, selected)
@@ -82,7 +74,7 @@ def shrink(
             found = smallest(seen.found, name, tried, trials, advance)
     command = replay_command(found, backend, str(folder), _further(arithmetic, policy, timeout))
     write_case(found, given, folder, backend, command)
-    if printed is ShrinkFormat.JSON:
+    if printed is options.PlainChoice.JSON:
         print(json.dumps(_as_object(found, backend, folder, command), ensure_ascii=False))
     else:
         _print(found, backend, folder, command, console)
@@ -127,9 +119,9 @@ def _further(arithmetic: str | None, policy: str, timeout: float | None) -> list
     return further if policy == "auto" else [*further, "--policy", policy]
 
 
-def _nothing(seen: Look, suite: str, backend: str, printed: ShrinkFormat) -> int:
+def _nothing(seen: Look, suite: str, backend: str, printed: options.PlainChoice) -> int:
     """Say that nothing fails, or that nothing could be judged; return the exit code."""
-    if printed is ShrinkFormat.JSON:
+    if printed is options.PlainChoice.JSON:
         document = {"type": "shrunk", "suite": suite, "backend": backend, "check": None, "passed": seen.passed}
         print(json.dumps(document, ensure_ascii=False))
     if seen.passed:

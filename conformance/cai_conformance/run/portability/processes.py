@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -87,19 +86,22 @@ def examine(path: str, arithmetics: tuple[str, ...] = ARITHMETICS) -> Interprete
         InputError (interpreter-unusable): it cannot record as it is, or has another version of this project.
         BackendError (recording-failed): it can, but a setting makes it fail without killing it.
     """
-    unusable = partial(InputError, "interpreter-unusable", path=path)
     try:
         plain, _ = _answer(path, NO_SETTING, ())
     except BackendError as error:
         if error.code != "recording-failed":
             raise
-        raise unusable(problem=str(error.fields["problem"])) from None
+        raise InputError("interpreter-unusable", path=path, problem=str(error.fields["problem"])) from None
     except OSError as error:
-        raise unusable(problem=error.strerror or str(error)) from None
+        raise InputError("interpreter-unusable", path=path, problem=error.strerror or str(error)) from None
     if plain is None:
-        raise unusable(problem="it is killed by a signal")
+        raise InputError("interpreter-unusable", path=path, problem="it is killed by a signal")
     if plain.project != __version__:
-        raise unusable(problem=f"it has version {plain.project} of this project, and not {__version__}")
+        raise InputError(
+            "interpreter-unusable",
+            path=path,
+            problem=f"it has version {plain.project} of this project, and not {__version__}",
+        )
     runs = [PortabilityRun(plain.numpy, NO_SETTING.name, NEW, plain, ARITHMETICS)]
     for setting in settings_table():
         facts, _ = _answer(path, setting, ())
@@ -152,7 +154,6 @@ def _answer(
     path: str, setting: MachineSetting, requests: Sequence[TraceRequest]
 ) -> tuple[Facts | None, tuple[bytes, ...]]:
     """Return facts and traces; no facts where the process was killed, as by an instruction that it does not know."""
-    failed = partial(BackendError, "recording-failed", setting=setting.name)
     question = json.dumps({"threads": setting.threads, "requests": [request.to_json() for request in requests]})
     try:
         done = subprocess.run(
@@ -164,20 +165,24 @@ def _answer(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise failed(problem=f"it took longer than {SECONDS} s") from None
+        raise BackendError(
+            "recording-failed", setting=setting.name, problem=f"it took longer than {SECONDS} s"
+        ) from None
     if done.returncode < 0 and not requests:
         return None, ()
     if done.returncode:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no message"]
-        raise failed(problem=f"exit code {done.returncode}: {last[0]}")
+        raise BackendError("recording-failed", setting=setting.name, problem=f"exit code {done.returncode}: {last[0]}")
     try:
         answer = strict_json.obj(strict_json.parse(done.stdout), ("facts", "traces"), "the answer")
         traces = [strict_json.text(trace, "a trace") for trace in strict_json.array(answer["traces"], "traces")]
         facts = Facts.of(answer["facts"], "facts")
     except ValueError as error:
-        raise failed(problem=str(error)) from None
+        raise BackendError("recording-failed", setting=setting.name, problem=str(error)) from None
     if len(traces) != len(requests):
-        raise failed(problem=f"{len(traces)} traces answer {len(requests)} requests")
+        raise BackendError(
+            "recording-failed", setting=setting.name, problem=f"{len(traces)} traces answer {len(requests)} requests"
+        )
     return facts, tuple(trace.encode("utf-8") for trace in traces)
 
 
