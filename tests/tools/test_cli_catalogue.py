@@ -18,42 +18,13 @@ from cai_reference.arithmetic.selftest import CLibrarySelfTest, SelfTestResult
 from support_cli import invoke
 from support_traces import SUITE
 
-COMMANDS = (
-    ("run",),
-    ("smoke",),
-    ("probe",),
-    ("shrink",),
-    ("serve",),
-    ("faults", "list"),
-    ("faults", "explain"),
-    ("faults", "run"),
-    ("list",),
-    ("explain",),
-    ("trace",),
-    ("verify",),
-    ("diff",),
-    ("course",),
-    ("published",),
-    ("doctor",),
-    ("golden",),
-    ("golden", "status"),
-    ("golden", "review"),
-    ("golden", "accept"),
-    ("vectors", "export"),
-    ("arithmetic", "selftest"),
-    ("backends", "list"),
-    ("net", "show"),
-    ("net", "verify"),
-    ("net", "decode"),
-    ("net", "import"),
-    ("net", "export"),
-    ("tokenizer", "fit"),
-    ("tokenizer", "encode"),
-    ("tokenizer", "decode"),
-    ("generate",),
-    ("chat",),
-    ("bakeoff",),
+NAMES = (
+    "run, smoke, probe, shrink, serve, faults list, faults explain, faults run, list, explain, trace, verify, "
+    "diff, course, published, doctor, golden, golden status, golden review, golden accept, vectors export, "
+    "arithmetic selftest, backends list, net show, net verify, net decode, net import, net export, tokenizer fit, "
+    "tokenizer encode, tokenizer decode, generate, chat, bakeoff"
 )
+COMMANDS = tuple(tuple(name.split()) for name in NAMES.split(", "))
 
 
 class TestList:

@@ -173,6 +173,13 @@ class TestFormats:
         result = invoke("run", "ngram", *GOOD, "-f", "table", "-k", "trace.format", *options, environment=environment)
         assert coloured == ("\x1b[32m" in result.out)
 
+    def test_a_terminal_gets_a_table_where_nobody_asks(self) -> None:
+        """A pipe gets JSON lines."""
+        command = ("run", "ngram", *GOOD, "-k", "trace.format")
+        shown = invoke(*command, environment={"FORCE_COLOR": "1", "NO_COLOR": "1"})
+        assert shown.out == invoke(*command, "-f", "table", environment={"FORCE_COLOR": "1", "NO_COLOR": "1"}).out
+        assert "{" == invoke(*command).out[0] != shown.out[0]
+
     def test_the_schema_describes_the_lines(self) -> None:
         """`--schema` prints it and judges nothing."""
         result = invoke("run", "--schema", "--backend", "nothing")

@@ -32,6 +32,13 @@ class FormatChoice(StrEnum):
     JUNIT = "junit"
 
 
+class PlainChoice(StrEnum):
+    """How results are printed that have no other form."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 class ViewChoice(StrEnum):
     """Which part of a trace is printed."""
 

@@ -1,9 +1,9 @@
-"""The backend that a command judges, found as somebody at a prompt expects."""
+"""The backend that a command judges, and the checks that it is judged by, found as somebody at a prompt expects."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -43,3 +43,18 @@ def look_in_working_directory() -> None:
     # An empty entry means the working directory.
     if "" not in sys.path:
         sys.path.append("")
+
+
+def selection(expression: str | None, identifiers: Iterable[str]) -> Callable[[str], bool]:
+    """Return which of some full ids a filter selects: all of them where it is None.
+
+    Raises:
+        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
+    """
+    from cai_conformance.errors import SelectionError
+    from cai_conformance.run.questions import compile_expression
+
+    selected = compile_expression(expression) if expression is not None else (lambda _: True)
+    if not any(map(selected, identifiers)):
+        raise SelectionError("nothing-selected", expression=expression or "")
+    return selected

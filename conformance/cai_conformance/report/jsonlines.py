@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from cai_conformance.report.words import exit_meaning
-from cai_conformance.verdicts import Difference, Explanation, Report, Verdict
+from cai_conformance.verdicts import Explanation, Report, Verdict
 
 FORMAT_VERSION = 1
 """The version of these lines; it changes when a reader of the old ones could misread the new ones."""
@@ -31,13 +31,7 @@ def _run(report: Report) -> dict[str, object]:
         "type": "run",
         "format": FORMAT_VERSION,
         "backend": report.backend,
-        "versions": {
-            "grammar": versions.grammar,
-            "protocol": versions.protocol,
-            "arithmetic": versions.arithmetic,
-            "suites": dict(versions.suites),
-            "vectors": dict(versions.vectors),
-        },
+        "versions": vars(versions) | {"suites": dict(versions.suites), "vectors": dict(versions.vectors)},
         "required": report.required.value if report.required else None,
         "notes": list(report.notes),
     }
@@ -45,16 +39,7 @@ def _run(report: Report) -> dict[str, object]:
 
 def _explanation(explanation: Explanation) -> dict[str, object]:
     """Return an explanation; numbers that JSON has not become null."""
-    return {
-        "lines": list(explanation.lines),
-        "stage": explanation.stage,
-        "index": list(explanation.index),
-        "expected": _finite(explanation.expected),
-        "found": _finite(explanation.found),
-        "ulp": explanation.ulp,
-        "origin": explanation.origin,
-        "conventions": list(explanation.conventions),
-    }
+    return vars(explanation) | {"expected": _finite(explanation.expected), "found": _finite(explanation.found)}
 
 
 def _finite(value: float | None) -> float | None:
@@ -71,23 +56,11 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
         "outcome": verdict.outcome.value,
         "message": verdict.message,
         "met": dict(verdict.met),
-        "differences": [_difference(difference) for difference in verdict.differences],
+        "differences": [vars(difference) for difference in verdict.differences],
         "explanation": None if verdict.explanation is None else _explanation(verdict.explanation),
         "reason": verdict.reason,
         "link": verdict.link,
         "seconds": verdict.seconds if math.isfinite(verdict.seconds) else None,
-    }
-
-
-def _difference(difference: Difference) -> dict[str, object]:
-    return {
-        "problem": difference.problem.value,
-        "record": difference.record,
-        "field": difference.field,
-        "index": difference.index,
-        "expected": difference.expected,
-        "found": difference.found,
-        "ulp": difference.ulp,
     }
 
 

@@ -35,13 +35,8 @@ def report_schema() -> dict[str, object]:
 def _run() -> dict[str, object]:
     versions = _closed(
         "The five versions of the run.",
-        {
-            "grammar": _STRING,
-            "protocol": _STRING,
-            "arithmetic": _STRING,
-            "suites": _VERSIONS_BY_SUITE,
-            "vectors": _VERSIONS_BY_SUITE,
-        },
+        dict.fromkeys(("grammar", "protocol", "arithmetic"), _STRING)
+        | dict.fromkeys(("suites", "vectors"), _VERSIONS_BY_SUITE),
     )
     return _closed(
         "The first line: what was judged, and with which versions.",

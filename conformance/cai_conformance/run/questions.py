@@ -29,6 +29,7 @@ from cai_conformance.trace.errors import TraceFault
 from cai_conformance.trace.grammars import grammar_of
 from cai_conformance.trace.parse import parse
 from cai_conformance.trace.records import Trace
+from cai_conformance.verdicts import Level
 
 MAXIMUM_INPUT_BYTES: Final = 1 << 20
 
@@ -54,6 +55,20 @@ class Options:
     stories: Path | None = None
     examples: int = 0
     policy: Policy = AUTO
+
+
+def required_level(name: str | None) -> Level | None:
+    """Return the level of this name; None where none is named.
+
+    Raises:
+        SelectionError (unknown-level): there is none.
+    """
+    if name is None:
+        return None
+    try:
+        return Level(name.upper())
+    except ValueError:
+        raise SelectionError("unknown-level", name=name, known=", ".join(Level)) from None
 
 
 def question_for(suite: Suite, store: GoldenStore, options: Options) -> Question:

@@ -8,130 +8,87 @@ from fuzzing.target import Target, scratch_file, scratch_folder
 from fuzzing.targets import nets, texts, traces
 from support_cli import invoke
 
-FILE = "FILE"
-"""Stands for the path of the file."""
+BESIDE: dict[str, Callable[[], bytes]] = {
+    "golden.txt": traces.golden_ngram,
+    "n.nn": lambda: nets.SMALL.seeds[0],
+    "s.json": lambda: nets.samples()[0],
+    "v.txt": lambda: texts.VOCABULARY,
+}
+"""Valid files that a command is given beside the mutated one."""
 
 
-def of_file(
-    name: str, *arguments: str, stdin: bool = False, beside: dict[str, Callable[[], bytes]] | None = None
-) -> Callable[[bytes], object]:
-    """Return the call of a command on bytes: in a file of this name, or on standard input."""
+def target(
+    name: str,
+    seeds: Callable[[], Sequence[bytes]],
+    file: str,
+    command: str,
+    *,
+    repair: Callable[[bytes], bytes] | None = None,
+    share: int = 4,
+) -> Target:
+    """Return a command as a reader of the bytes that it is given, in a file or on standard input.
+
+    Args:
+        name: of the target.
+        seeds: makes valid files.
+        file: what the file is called.
+        command: its words; FILE stands for the path of the file, and BESIDE for the folder in which it lies. Where
+            FILE is missing, the bytes are standard input.
+        repair: puts checksums right, as that of a target.
+        share: as that of a target.
+    """
 
     def call(data: bytes) -> None:
-        path = scratch_file(f"command/{name}", data)
-        given = [str(path) if argument == FILE else argument for argument in arguments]
-        for other, make in (beside or {}).items():
-            scratch_file(f"command/{other}", make())
+        path = scratch_file(f"command/{file}", data)
+        for other, make in BESIDE.items():
+            if f"BESIDE/{other}" in command:
+                scratch_file(f"command/{other}", make())
         folder = scratch_folder() / "command"
-        given = [argument.replace("BESIDE/", f"{folder}/") for argument in given]
-        result = invoke(*given, stdin=data if stdin else b"")
+        words = [word.replace("FILE", str(path)).replace("BESIDE", str(folder)) for word in command.split()]
+        result = invoke(*words, stdin=b"" if "FILE" in command else data)
         assert result.code in (0, 1, 2), f"exit code {result.code}"
         assert "Traceback" not in result.err
         if result.code == 2:
             assert 1 == len(result.sentences), result.err
 
-    return call
+    return Target(f"command.{name}", seeds, call, repair, share=share)
 
 
-def _vocabulary() -> bytes:
-    return texts.VOCABULARY
-
-
-def _small_net() -> bytes:
-    return nets.SMALL.seeds[0]
-
-
-def _golden() -> bytes:
-    return traces.golden_ngram()
-
-
-def _target(name: str, seeds: Callable[[], Sequence[bytes]], call: Callable[[bytes], object], share: int = 4) -> Target:
-    return Target(f"command.{name}", seeds, call, share=share)
-
+CORPUS = [b"the cat and the dog and the owl\n" * 3]
 
 TARGETS = (
-    Target("command.verify", traces.traces, of_file("t.txt", "verify", FILE, "-k", "trace.*"), traces.sealed, share=4),
-    Target(
-        "command.diff",
-        lambda: traces.traces()[:1],
-        of_file("t.txt", "diff", "BESIDE/golden.txt", FILE, beside={"golden.txt": _golden}),
-        traces.sealed,
-        share=4,
-    ),
-    _target("net-show", nets.net_files, of_file("n.nn", "net", "show", FILE, "--layers", "-f", "table")),
-    _target("net-import", nets.net_files, of_file("n.nn", "net", "import", FILE, "-o", "BESIDE/w.st", "--force")),
-    _target(
-        "net-verify",
-        nets.sample_of_small_net,
-        of_file("s.json", "net", "verify", "BESIDE/n.nn", FILE, "-f", "table", beside={"n.nn": _small_net}),
-    ),
-    _target(
-        "net-verified",
-        nets.net_files,
-        of_file(
-            "n.nn", "net", "verify", FILE, "BESIDE/s.json", "-f", "json", beside={"s.json": lambda: nets.samples()[0]}
-        ),
-    ),
-    _target(
+    target("verify", traces.traces, "t.txt", "verify FILE -k trace.*", repair=traces.sealed),
+    target("diff", lambda: traces.traces()[:1], "t.txt", "diff BESIDE/golden.txt FILE", repair=traces.sealed),
+    target("net-show", nets.net_files, "n.nn", "net show FILE --layers -f table"),
+    target("net-import", nets.net_files, "n.nn", "net import FILE -o BESIDE/w.st --force"),
+    target("net-verify", nets.sample_of_small_net, "s.json", "net verify BESIDE/n.nn FILE -f table"),
+    target("net-verified", nets.net_files, "n.nn", "net verify FILE BESIDE/s.json -f json"),
+    target(
         "generate",
-        lambda: [*nets.net_files(), _small_net()],
-        of_file(
-            *("n.nn", "generate", FILE, "--vocabulary", "BESIDE/v.txt", "--prompt", "the", "-n", "2"),
-            beside={"v.txt": _vocabulary},
-        ),
+        lambda: [*nets.net_files(), nets.SMALL.seeds[0]],
+        "n.nn",
+        "generate FILE --vocabulary BESIDE/v.txt --prompt the -n 2",
     ),
-    _target(
+    target(
         "generate-prompt",
         lambda: [b"the lily and\n", b"in the"],
-        of_file(
-            *("p.txt", "generate", "BESIDE/n.nn", "--vocabulary", "BESIDE/v.txt", "-n", "1"),
-            stdin=True,
-            beside={"n.nn": _small_net, "v.txt": _vocabulary},
-        ),
+        "p.txt",
+        "generate BESIDE/n.nn --vocabulary BESIDE/v.txt -n 1",
     ),
-    _target(
-        "chat",
-        lambda: [b"the lily\nand\n\nexit\n"],
-        of_file(
-            *("p.txt", "chat", "BESIDE/n.nn", "--vocabulary", "BESIDE/v.txt", "-n", "1"),
-            stdin=True,
-            beside={"n.nn": _small_net, "v.txt": _vocabulary},
-        ),
+    target("chat", lambda: [b"the lily\nand\n\nexit\n"], "p.txt", "chat BESIDE/n.nn --vocabulary BESIDE/v.txt -n 1"),
+    target(
+        "tokenizer-fit", lambda: CORPUS, "t.txt", "tokenizer fit FILE --size 140 -o BESIDE/fit.txt --force", share=2
     ),
-    _target(
-        "tokenizer-fit",
-        lambda: [b"the cat and the dog and the owl\n" * 3],
-        of_file("t.txt", "tokenizer", "fit", FILE, "--size", "140", "-o", "BESIDE/fit.txt", "--force"),
-        share=2,
-    ),
-    _target(
+    target(
         "tokenizer-encode",
         lambda: [b"the cat\nand lily\n"],
-        of_file(
-            *("t.txt", "tokenizer", "encode", "--vocabulary", "BESIDE/v.txt", "--file", FILE, "--rows"),
-            beside={"v.txt": _vocabulary},
-        ),
+        "t.txt",
+        "tokenizer encode --vocabulary BESIDE/v.txt --file FILE --rows",
     ),
-    _target(
-        "tokenizer-decode",
-        lambda: [texts.ROWS],
-        of_file(
-            "r.csv", "tokenizer", "decode", "--vocabulary", "BESIDE/v.txt", stdin=True, beside={"v.txt": _vocabulary}
-        ),
+    target("tokenizer-decode", lambda: [texts.ROWS], "r.csv", "tokenizer decode --vocabulary BESIDE/v.txt"),
+    target(
+        "tokenizer-vocabulary", lambda: [texts.VOCABULARY], "v.txt", "tokenizer decode --vocabulary FILE 1 128 3000"
     ),
-    _target(
-        "tokenizer-vocabulary",
-        lambda: [texts.VOCABULARY],
-        of_file("v.txt", "tokenizer", "decode", "--vocabulary", FILE, "1", "128", "3000"),
-    ),
-    _target(
-        "run-expectations",
-        lambda: [texts.ENTRIES],
-        of_file("e.toml", "run", "ngram", "--expect-failures", FILE, "-k", "nothing-at-all"),
-    ),
-    _target(
-        "trace-corpus",
-        texts.corpora,
-        of_file("c.json", "trace", "ngram", "--corpus", FILE, "--splits", "BESIDE/c.json"),
-    ),
+    target("run-expectations", lambda: [texts.ENTRIES], "e.toml", "run ngram --expect-failures FILE -k nothing-at-all"),
+    target("trace-corpus", texts.corpora, "c.json", "trace ngram --corpus FILE --splits BESIDE/c.json"),
 )

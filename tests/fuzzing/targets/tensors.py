@@ -119,21 +119,13 @@ def _folder_files(suite: str) -> tuple[bytes, bytes, str]:
     return files[SETTINGS], files[phase.weights_layout.file], phase.weights_layout.file
 
 
-def _read_settings(suite: str) -> Callable[[bytes], object]:
+def _reader_of_folder(suite: str, replaced: str) -> Callable[[bytes], object]:
+    """Return a reader of a model folder whose `settings` or `weights` are the bytes."""
+
     def read(data: bytes) -> None:
-        _, weights, name = _folder_files(suite)
-        folder = scratch_file(f"{suite}/{SETTINGS}", data).parent
-        scratch_file(f"{suite}/{name}", weights)
-        read_folder(folder)
-
-    return read
-
-
-def _read_folder_weights(suite: str) -> Callable[[bytes], object]:
-    def read(data: bytes) -> None:
-        settings, _, name = _folder_files(suite)
-        folder = scratch_file(f"{suite}/{SETTINGS}", settings).parent
-        scratch_file(f"{suite}/{name}", data)
+        settings, weights, name = _folder_files(suite)
+        folder = scratch_file(f"{suite}/{SETTINGS}", data if replaced == "settings" else settings).parent
+        scratch_file(f"{suite}/{name}", data if replaced == "weights" else weights)
         read_folder(folder)
 
     return read
@@ -259,7 +251,7 @@ TARGETS = (
         Target(
             f"folder.settings-{suite}",
             lambda suite=suite: [_folder_files(suite)[0]],  # type: ignore[misc]
-            _read_settings(suite),
+            _reader_of_folder(suite, "settings"),
             share=15,
             allowed=PROMISED,
         )
@@ -269,7 +261,7 @@ TARGETS = (
         Target(
             f"folder.weights-{suite}",
             lambda suite=suite: [_folder_files(suite)[1]],  # type: ignore[misc]
-            _read_folder_weights(suite),
+            _reader_of_folder(suite, "weights"),
             with_fitting_offsets,
             share=10,
             allowed=PROMISED,

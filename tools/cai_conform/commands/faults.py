@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Seeded faults: the mistakes that the suites are known to catch.", no_args_is_help=True)
 
 
-class ListFormat(StrEnum):
-    """How faults are listed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 class MatrixFormat(StrEnum):
     """How the kill matrix is printed."""
 
@@ -45,7 +38,8 @@ Family = Annotated[
     str | None, typer.Option("--family", metavar="NAME", help="Only faults whose slug begins so, such as rope.")
 ]
 Listed = Annotated[
-    ListFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
+    options.PlainChoice | None,
+    typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out."),
 ]
 Printed = Annotated[
     MatrixFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
@@ -63,7 +57,7 @@ def list_faults(family: Family = None, output_format: Listed = None) -> None:
     """List the seeded faults: slug, where each acts, and what is wrong."""
     console = output(options.ColorChoice.AUTO)
     chosen = _chosen([], family)
-    if output_format is ListFormat.TABLE or (output_format is None and console.is_terminal):
+    if output_format is options.PlainChoice.TABLE or (output_format is None and console.is_terminal):
         _print_table([(fault.slug, fault.title) for fault in chosen])
         say(f"cai-conform: {len(chosen)} faults")
         return

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
-from cai_conform.commands.run import make_report, required_level, show
-from cai_conform.subject import closing_backend, find_backend
+from cai_conform.commands.run import make_report, show
+from cai_conform.subject import closing_backend, find_backend, selection
 from cai_conform.terminal import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from cai_conformance.backends import Backend
-    from cai_conformance.backends.protocol import TraceRequest
+    from cai_conformance.checks.evidence import Question
     from cai_conformance.checks.probe.probe import Probe
     from cai_conformance.checks.tolerance.policy import Policy
     from cai_conformance.run.probe.judged import CheckedFolder
-    from cai_conformance.run.probe.questions import ProbeQuestion
+    from cai_conformance.run.questions import Options
     from cai_conformance.verdicts import Verdict
 
 SUITE = "llama.dense"
@@ -93,18 +93,23 @@ def probe(
 ) -> None:
     """Hold an engine against itself: the same tokens in other calls, after rollbacks, in slots used before."""
     from cai_conformance.checks.tolerance.policy import parse_policy
-    from cai_conformance.run.probe.questions import ProbeQuestion
+    from cai_conformance.run.probe.questions import ProbeQuestion, asked_verdicts
+    from cai_conformance.run.probe.runner import probe_ids, probed_verdicts
+    from cai_conformance.run.questions import required_level
 
     question = ProbeQuestion.of(prompt, start, calls, batch or ())
-    level, chosen, rule = required_level(require), _selected(expression, question), parse_policy(policy)
+    identifiers = probe_ids() if question is None else question.identifiers
+    level, chosen, rule = required_level(require), selection(expression, identifiers), parse_policy(policy)
     subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
     with closing_backend(subject):
         if question is None:
             found = _probe_of(subject, model, arithmetic, rule)
-            verdicts = _judged(found, subject, chosen)
+            judged = probed_verdicts(found, chosen)
+            verdicts = _watched(f"probing {subject.name}", judged, identifiers, chosen)
         else:
             with _folder_of(subject, model, arithmetic, rule) as folder:
-                found, verdicts = folder.probe, _answered(folder, question, subject, chosen)
+                found, asked = folder.probe, asked_verdicts(folder, question, chosen)
+                verdicts = _watched(f"asking {subject.name}", asked, identifiers, chosen)
         notes = _notes(found)
     report = make_report(subject.name, [], verdicts, required=level, notes=notes)
     show(report, output_format, color, quiet=quiet, verbose=verbose)
@@ -123,22 +128,6 @@ def find_driven(spec: str, arithmetic: str | None, *, seconds: float | None, val
     if spec.startswith(FAULT):
         return wrong_backend(spec.removeprefix(FAULT), arithmetic)
     return find_backend(spec, seconds=seconds, validate=validate)
-
-
-def _selected(expression: str | None, question: ProbeQuestion | None) -> Callable[[str], bool]:
-    """Return which ids are judged.
-
-    Raises:
-        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
-    """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.run.probe.runner import probe_ids
-    from cai_conformance.run.questions import compile_expression
-
-    selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    if not any(map(selected, probe_ids() if question is None else question.identifiers)):
-        raise SelectionError("nothing-selected", expression=expression or "")
-    return selected
 
 
 def _probe_of(subject: Backend, folder: Path | None, arithmetic: str | None, policy: Policy) -> Probe:
@@ -168,17 +157,19 @@ def _folder_of(
     """
     from cai_conformance.backends.engine.given_model import folder_of, model_folder
     from cai_conformance.run.probe.judged import CheckedFolder
+    from cai_conformance.run.questions import Options
 
-    with nullcontext(folder) if folder is not None else folder_of(model_folder(_request(arithmetic))) as path:
+    wanted = Options(arithmetic, profile="edges")
+    with nullcontext(folder) if folder is not None else folder_of(model_folder(_question(wanted).request)) as path:
         yield CheckedFolder(_probe_of(subject, path, arithmetic, policy), path.absolute())
 
 
-def _request(arithmetic: str | None) -> TraceRequest:
+def _question(wanted: Options) -> Question:
     from cai_conformance.fixtures.goldens.store import GoldenStore, locate
-    from cai_conformance.run.questions import Options, question_for
+    from cai_conformance.run.questions import question_for
     from cai_conformance.suites import find_suite
 
-    return question_for(find_suite(SUITE), GoldenStore(locate()), Options(arithmetic, profile="edges")).request
+    return question_for(find_suite(SUITE), GoldenStore(locate()), wanted)
 
 
 def _given(subject: Backend, arithmetic: str | None, policy: Policy) -> Probe:
@@ -186,41 +177,26 @@ def _given(subject: Backend, arithmetic: str | None, policy: Policy) -> Probe:
     from cai_conformance.checks.evidence import Evidence
     from cai_conformance.checks.probe.driven import probe_of
     from cai_conformance.errors import SelectionError
-    from cai_conformance.fixtures.goldens.store import GoldenStore, locate
-    from cai_conformance.run.questions import Options, question_for
-    from cai_conformance.suites import find_suite
+    from cai_conformance.run.questions import Options
 
     stated = arithmetic or own_arithmetic(subject)
-    wanted = Options(stated, profile="edges", policy=policy)
-    evidence = Evidence(subject, question_for(find_suite(SUITE), GoldenStore(locate()), wanted))
+    evidence = Evidence(subject, _question(Options(stated, profile="edges", policy=policy)))
     opened = evidence.opened
     if opened is None:
         raise SelectionError("not-driven", backend=subject.name)
     return probe_of(evidence, opened)
 
 
-def _judged(found: Probe, subject: Backend, selected: Callable[[str], bool]) -> tuple[Verdict, ...]:
-    from cai_conformance.run.probe.runner import probe_ids, probed_verdicts
-
-    verdicts: list[Verdict] = []
-    with progress(f"probing {subject.name}", sum(map(selected, probe_ids()))) as advance:
-        for verdict in probed_verdicts(found, selected):
-            verdicts.append(verdict)
-            advance(verdict.check)
-    return tuple(verdicts)
-
-
-def _answered(
-    folder: CheckedFolder, question: ProbeQuestion, subject: Backend, selected: Callable[[str], bool]
+def _watched(
+    text: str, verdicts: Iterator[Verdict], identifiers: Sequence[str], selected: Callable[[str], bool]
 ) -> tuple[Verdict, ...]:
-    from cai_conformance.run.probe.questions import asked_verdicts
-
-    verdicts: list[Verdict] = []
-    with progress(f"asking {subject.name}", sum(map(selected, question.identifiers))) as advance:
-        for verdict in asked_verdicts(folder, question, selected):
-            verdicts.append(verdict)
+    """Return verdicts, with a sign of life on the terminal while they are found."""
+    found: list[Verdict] = []
+    with progress(text, sum(map(selected, identifiers))) as advance:
+        for verdict in verdicts:
+            found.append(verdict)
             advance(verdict.check)
-    return tuple(verdicts)
+    return tuple(found)
 
 
 def _notes(found: Probe) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cai_conform import options
-from cai_conform.subject import closing_backend, find_backend
+from cai_conform.subject import closing_backend, find_backend, selection
 from cai_conform.terminal import output, progress, say
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(
     from cai_conformance.fixtures.goldens.store import GoldenStore, locate
     from cai_conformance.report.expectations import Expectations as NoExpectations
     from cai_conformance.report.expectations import apply_expectations, load_expectations
-    from cai_conformance.run.questions import Options, check_used, question_for
+    from cai_conformance.run.questions import Options, check_used, question_for, required_level
     from cai_conformance.run.runner import SuiteRun
     from cai_conformance.suites import all_check_ids, find_suites
 
@@ -142,16 +142,12 @@ def judged(
     Raises:
         SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
     """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.run.questions import compile_expression
     from cai_conformance.run.runner import Judging
 
-    selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    expected = sum(selected(name) for run in runs for name in run.suite.check_ids())
-    if not expected:
-        raise SelectionError("nothing-selected", expression=expression or "")
+    identifiers = [name for run in runs for name in run.suite.check_ids()]
+    selected = selection(expression, identifiers)
     judging = Judging(runs, subject, selected, jobs)
-    with progress(f"judging {subject.name}", expected) as advance:
+    with progress(f"judging {subject.name}", sum(map(selected, identifiers))) as advance:
         for verdict in judging:
             advance(verdict.check)
     return judging.explained(), judging.notes()
@@ -180,21 +176,21 @@ def show(
     verbose: bool,
 ) -> None:
     """Print a report on standard output."""
-    from cai_conformance.report.formats import Format, default_format
     from cai_conformance.report.jsonlines import render_jsonlines
     from cai_conformance.report.junit import render_junit
     from cai_conformance.report.markdown import render_markdown
     from cai_conformance.report.terminal import render_table
 
     console = output(color)
-    chosen = Format(output_format.value) if output_format is not None else default_format(console.is_terminal)
-    if chosen is Format.TABLE:
+    usual = options.FormatChoice.TABLE if console.is_terminal else options.FormatChoice.JSON
+    chosen = output_format or usual
+    if chosen is options.FormatChoice.TABLE:
         render_table(report, console, int(verbose) - int(quiet))
-    elif chosen is Format.JSON:
+    elif chosen is options.FormatChoice.JSON:
         for line in render_jsonlines(report):
             print(line)
     else:
-        print(render_markdown(report) if chosen is Format.MARKDOWN else render_junit(report), end="")
+        print(render_markdown(report) if chosen is options.FormatChoice.MARKDOWN else render_junit(report), end="")
 
 
 def print_schema() -> None:
@@ -204,20 +200,3 @@ def print_schema() -> None:
     from cai_conformance.report.schema import report_schema
 
     print(json.dumps(report_schema(), indent=2))
-
-
-def required_level(name: str | None) -> Level | None:
-    """Return the level of this name.
-
-    Raises:
-        SelectionError (unknown-level): there is none.
-    """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.verdicts import Level
-
-    if name is None:
-        return None
-    try:
-        return Level(name.upper())
-    except ValueError:
-        raise SelectionError("unknown-level", name=name, known=", ".join(Level)) from None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,23 +10,14 @@ import typer
 
 from cai_conform import options
 from cai_conform.commands.probe import DrivenSpec, find_driven
-from cai_conform.subject import closing_backend
+from cai_conform.subject import closing_backend, selection
 from cai_conform.terminal import output, progress, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from rich.console import Console
 
     from cai_conformance.backends.engine.given_model import GivenModel
     from cai_conformance.run.shrink.failures import Found, Look, Smallest
-
-
-class ShrinkFormat(StrEnum):
-    """How the result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 Target = Annotated[
@@ -39,7 +28,7 @@ Target = Annotated[
 ]
 Trials = Annotated[int, typer.Option("--trials", min=1, metavar="N", help="How many cases are tried at most.")]
 Printed = Annotated[
-    ShrinkFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out.")
+    options.PlainChoice | None, typer.Option("--format", "-f", help="Table on a terminal, JSON in a pipe, if left out.")
 ]
 
 
@@ -62,20 +51,20 @@ def shrink(
     Prints what is left, and the command that replays it.
     """
     from cai_conformance.checks.tolerance.policy import parse_policy
-    from cai_conformance.run.shrink.failures import look, smallest
+    from cai_conformance.run.shrink.failures import identifiers_of, look, smallest
     from cai_conformance.run.shrink.models import SmallModel
     from cai_conformance.run.shrink.replay import check_free, replay_command, write_case
     from cai_conformance.run.shrink.trial import driver_of, trials_on
 
     name, given = _given(suite)
-    selected, rule = _selected(name, expression), parse_policy(policy)
+    selected, rule = selection(expression, identifiers_of(name)), parse_policy(policy)
     if target is not None:
         check_free(target)
     subject = find_driven(backend, arithmetic, seconds=timeout, validate=validate)
     console = output(color)
-    printed = output_format or (ShrinkFormat.TABLE if console.is_terminal else ShrinkFormat.JSON)
+    printed = output_format or (options.PlainChoice.TABLE if console.is_terminal else options.PlainChoice.JSON)
     with closing_backend(subject), trials_on(driver_of(subject, arithmetic), given, rule) as tried:
-        with _working(f"looking at {subject.name}"):
+        with progress(f"looking at {subject.name}"):
             seen = look(tried, SmallModel.of(given), name, selected)
         if seen.found is None:
             raise typer.Exit(_nothing(seen, name, backend, printed))
@@ -85,7 +74,7 @@ def shrink(
             found = smallest(seen.found, name, tried, trials, advance)
     command = replay_command(found, backend, str(folder), _further(arithmetic, policy, timeout))
     write_case(found, given, folder, backend, command)
-    if printed is ShrinkFormat.JSON:
+    if printed is options.PlainChoice.JSON:
         print(json.dumps(_as_object(found, backend, folder, command), ensure_ascii=False))
     else:
         _print(found, backend, folder, command, console)
@@ -123,22 +112,6 @@ def _given(suite: str) -> tuple[str, GivenModel]:
     return found.identifier, given
 
 
-def _selected(suite: str, expression: str | None) -> Callable[[str], bool]:
-    """Return which ids are looked at.
-
-    Raises:
-        SelectionError (invalid-expression, nothing-selected): the filter cannot be read, or selects nothing.
-    """
-    from cai_conformance.errors import SelectionError
-    from cai_conformance.run.questions import compile_expression
-    from cai_conformance.run.shrink.failures import identifiers_of
-
-    selected = compile_expression(expression) if expression is not None else (lambda _: True)
-    if not any(map(selected, identifiers_of(suite))):
-        raise SelectionError("nothing-selected", expression=expression or "")
-    return selected
-
-
 def _further(arithmetic: str | None, policy: str, timeout: float | None) -> list[str]:
     """Return the options that a replay needs as well."""
     given = (("--arithmetic", arithmetic), ("--timeout", None if timeout is None else f"{timeout:g}"))
@@ -146,9 +119,9 @@ def _further(arithmetic: str | None, policy: str, timeout: float | None) -> list
     return further if policy == "auto" else [*further, "--policy", policy]
 
 
-def _nothing(seen: Look, suite: str, backend: str, printed: ShrinkFormat) -> int:
+def _nothing(seen: Look, suite: str, backend: str, printed: options.PlainChoice) -> int:
     """Say that nothing fails, or that nothing could be judged; return the exit code."""
-    if printed is ShrinkFormat.JSON:
+    if printed is options.PlainChoice.JSON:
         document = {"type": "shrunk", "suite": suite, "backend": backend, "check": None, "passed": seen.passed}
         print(json.dumps(document, ensure_ascii=False))
     if seen.passed:
@@ -207,10 +180,3 @@ def _print(found: Smallest, backend: str, folder: Path, command: str, console: C
     ]
     for line in lines:
         console.print(line, soft_wrap=True)
-
-
-@contextmanager
-def _working(text: str) -> Iterator[None]:
-    """Show a sign of life for a while."""
-    with progress(text):
-        yield

@@ -17,6 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cai_conformance.backends.engine.given_model import GivenModel
+from cai_conformance.checks import checkpoint, initial_values, trace
 from cai_conformance.checks.evidence import Evidence, Question
 from cai_conformance.checks.tolerance.floor import FloorSource, NoiseFloor, NoiseLevel
 from cai_conformance.checks.tolerance.policy import Policy, PolicyKind
@@ -57,16 +58,18 @@ def known_check(name: str) -> str:
 ALLOWED: Final = Policy(PolicyKind.ULP, 1e6)
 """What a backend may be off in fast arithmetic: some 1e-10 of a row's largest logit, far below every fault."""
 
-ALWAYS: Final = frozenset({"trace.format", "trace.convention"})
+ALWAYS: Final = frozenset({trace.judge_grammar.name, trace.judge_conventions.name})
 """Checks that are asked in every way."""
 
-OF_ANSWERS: Final = frozenset({"init.stats"})
+OF_ANSWERS: Final = frozenset({initial_values.judge_initial_statistics.name})
 """Checks that look at answers to vector cases which name another check."""
 
-SLOW: Final = frozenset({"run.replay"})
+SLOW: Final = frozenset({trace.judge_replay.name})
 """Checks that need a second run, which is asked of the quickest suite alone."""
 
-CHECKPOINTS: Final = frozenset({"ckpt.roundtrip", "ckpt.resume", "ckpt.strict"})
+CHECKPOINTS: Final = frozenset(
+    {checkpoint.judge_roundtrip.name, checkpoint.judge_resume.name, checkpoint.judge_strict.name}
+)
 """Checks that train and resume for each of their cases, which take a fifth of the time of all."""
 
 RESUMED: Final = frozenset({Place.TRAINING, Place.LOADING, Place.CHECKPOINT})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cai_conformance import strict_json
+from cai_conformance.checks.finding import counted
 from cai_conformance.errors import GoldenError
 from cai_conformance.fixtures.goldens.records import PORTABILITY, TRACE
 from cai_conformance.fixtures.goldens.store import GoldenStore
@@ -244,14 +245,14 @@ def overview(table: PortabilityTable, store: GoldenStore) -> Iterator[tuple[str,
         GoldenError (manifest-damaged): the manifest of the goldens cannot be used.
     """
     versions = " and ".join(sorted({run.numpy for run in table.runs}))
-    told = [f"{_counted(len(table.suites), 'suite')}, {_counted(len(table.recorded), 'setting')}, NumPy {versions}"]
+    told = [f"{counted(len(table.suites), 'suite')}, {counted(len(table.recorded), 'setting')}, NumPy {versions}"]
     for text, suites in (("OTHER GOLDENS than now", table.stale(store)), ("not recorded", table.unrecorded(store))):
         told += [f"{text}: {', '.join(suites)}"] if suites else []
     yield "portability", "; ".join(told)
     for name in sorted({name for suite in table.suites.values() for name in suite.arithmetics}, key=_place):
         parts = {key: each.arithmetics[name] for key, each in table.suites.items() if name in each.arithmetics}
         settings = sum(name in run.arithmetics for run in table.runs)
-        yield f"portable {name}", _sentence(parts, f" under {_counted(settings, 'setting')}")
+        yield f"portable {name}", _sentence(parts, f" under {counted(settings, 'setting')}")
 
 
 def suite_lines(table: PortabilityTable) -> Iterator[str]:
@@ -276,10 +277,6 @@ def _sentence(parts: dict[str, ArithmeticTable], where: str = "") -> str:
         return counts
     label, found = worst
     return f"{counts}; most: {label}, {found} ({found.setting})"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -104,15 +105,8 @@ class Batches:
 
     def with_ids(self, ids: Sequence[int]) -> Batches:
         """Return rows of the same lengths with other ids."""
-        steps: list[tuple[tuple[int, ...], ...]] = []
-        place = 0
-        for rows in self.steps:
-            changed: list[tuple[int, ...]] = []
-            for row in rows:
-                changed.append(tuple(ids[place : place + len(row)]))
-                place += len(row)
-            steps.append(tuple(changed))
-        return Batches(tuple(steps))
+        following = iter(ids)
+        return Batches(tuple(tuple(tuple(islice(following, len(row))) for row in rows) for rows in self.steps))
 
     def stories(self) -> tuple[StoryBatch, ...]:
         """Return the batches as the judges of training know them."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
 from cai_conformance.errors import InputError
@@ -179,14 +179,10 @@ class Calls:
 
     def with_ids(self, ids: Sequence[int]) -> Calls:
         """Return the same calls of other tokens, as many."""
-        steps: list[Step] = []
-        place = 0
-        for step in self.steps:
-            if isinstance(step, Feed):
-                steps.append(Feed(tuple(ids[place : place + len(step.tokens)])))
-                place += len(step.tokens)
-            else:
-                steps.append(step)
+        following = iter(ids)
+        steps = (
+            Feed(tuple(islice(following, len(step.tokens)))) if isinstance(step, Feed) else step for step in self.steps
+        )
         return replace(self, steps=tuple(steps))
 
 

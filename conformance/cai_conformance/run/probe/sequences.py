@@ -138,7 +138,7 @@ def _judged(check: SequenceCheck, calls: Calls, folder: CheckedFolder) -> Judged
         right.of(refusal[0])
         text = f"what the engine takes in one call it refuses here: {refusal[1]}"
         return Judged(Outcome.FAIL, text, way=ProbeWay.REFUSAL)
-    first = _first_compared(check, calls.steps)
+    first = 0 if check.behind is None else _places(calls, check.behind)[0]
     compared = [each for each in found if each.step >= first]
     for number, each in enumerate(compared, start=len(found) - len(compared) + 1):
         rows = right.of(each.tokens)[:, -each.rows.shape[1] :]
@@ -166,6 +166,7 @@ Refusal: TypeAlias = tuple[tuple[int, ...], Refused]
 def _fed(engine: Engine, calls: Calls) -> tuple[list[_Found], Refusal | None, int]:
     """Make the calls; return the rows of each, the refusal of one to be fed, and how many cuts were refused."""
     slots: list[tuple[int, ...]] = [(), ()]
+    dropper, copier = dropping(engine), copying(engine)
     slot = refusals = 0
     found: list[_Found] = []
     used = range(SLOTS if any(isinstance(step, Turn) and step is not Turn.CLEAR for step in calls.steps) else 1)
@@ -184,8 +185,9 @@ def _fed(engine: Engine, calls: Calls) -> tuple[list[_Found], Refusal | None, in
             length = len(slots[slot]) - step.count
             if length < 0:
                 break
+            assert dropper is not None, "it was looked at before"
             try:
-                _drop(engine, slot, calls.start + length)
+                dropper.drop(slot, calls.start + length)
             except Refused:
                 # What is held stays as it was, and so it has to go on.
                 refusals += 1
@@ -195,25 +197,14 @@ def _fed(engine: Engine, calls: Calls) -> tuple[list[_Found], Refusal | None, in
             engine.clear(slot)
             slots[slot] = ()
         elif step is Turn.COPY:
-            _copy(engine, slot, 1 - slot)
+            assert copier is not None, "it was looked at before"
+            copier.copy(slot, 1 - slot)
             slots[1 - slot] = slots[slot]
         else:
             slot = 1 - slot
     for each in used:
         engine.clear(each)
     return found, None, refusals
-
-
-def _drop(engine: Engine, slot: int, first: int) -> None:
-    dropper = dropping(engine)
-    assert dropper is not None, "it was looked at before"
-    dropper.drop(slot, first)
-
-
-def _copy(engine: Engine, source: int, target: int) -> None:
-    copier = copying(engine)
-    assert copier is not None, "it was looked at before"
-    copier.copy(source, target)
 
 
 class _RightRows:
@@ -265,13 +256,13 @@ def _why_not(engine: Engine, calls: Calls) -> str:
     return ""
 
 
-def _first_compared(check: SequenceCheck, steps: Sequence[Step]) -> int:
-    if check.behind is None:
-        return 0
-    kind = check.behind
-    return next(
-        place for place, step in enumerate(steps) if step is kind or (isinstance(kind, type) and isinstance(step, kind))
-    )
+def _places(calls: Calls, kind: type[Drop] | Turn) -> list[int]:
+    """Return where steps of a kind stand."""
+    return [
+        place
+        for place, step in enumerate(calls.steps)
+        if step is kind or (isinstance(kind, type) and isinstance(step, kind))
+    ]
 
 
 def _fed_only(calls: Calls) -> bool:
@@ -280,12 +271,7 @@ def _fed_only(calls: Calls) -> bool:
 
 def _goes_on(calls: Calls, kind: type[Drop] | Turn) -> bool:
     """Tell whether something is fed behind the first step of a kind, and the last step feeds."""
-    places = [
-        place
-        for place, step in enumerate(calls.steps)
-        if step is kind or (isinstance(kind, type) and isinstance(step, kind))
-    ]
-    return bool(places) and isinstance(calls.steps[-1], Feed)
+    return bool(_places(calls, kind)) and isinstance(calls.steps[-1], Feed)
 
 
 def _steps(ids: Sequence[int], start: int, _vocabulary: int) -> tuple[Calls, ...]:
@@ -308,8 +294,8 @@ def _later(ids: Sequence[int], start: int, _vocabulary: int) -> tuple[Calls, ...
 
 def _rollbacks(ids: Sequence[int], start: int, vocabulary: int) -> tuple[Calls, ...]:
     """Take back guesses early, halfway and late; then most tokens, and all."""
-    last = len(ids) - 1
-    return tuple(Calls(steps, start) for steps in _rolled_back(tuple(ids), last, vocabulary))
+    whole = tuple(ids)
+    return tuple(Calls(steps, start) for steps in _rolled_back(whole, len(ids) - 1, vocabulary))
 
 
 def _rolled_back(ids: tuple[int, ...], last: int, vocabulary: int) -> Iterator[tuple[Step, ...]]:

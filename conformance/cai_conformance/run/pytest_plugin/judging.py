@@ -17,10 +17,10 @@ from cai_conformance.backends.arithmetics import arithmetic_identifier
 from cai_conformance.backends.protocol import Backend, own_arithmetic
 from cai_conformance.backends.registry import resolve
 from cai_conformance.checks.tolerance.policy import parse_policy
-from cai_conformance.errors import ConformanceError, SelectionError
+from cai_conformance.errors import ConformanceError
 from cai_conformance.fixtures.goldens.store import GoldenStore, locate
 from cai_conformance.report.expectations import Expectations, apply_expectations, load_expectations
-from cai_conformance.run.questions import Options, question_for
+from cai_conformance.run.questions import Options, question_for, required_level
 from cai_conformance.run.runner import SuiteRun, run_suites, versions
 from cai_conformance.suites.registry import all_check_ids, find_suites
 from cai_conformance.suites.suite import Suite
@@ -63,7 +63,7 @@ def settings_of(config: pytest.Config) -> Settings:
                 policy=parse_policy(policy or "auto"),
             ),
             _expectations(config),
-            _level(config.getoption("cai_require")),
+            required_level(config.getoption("cai_require")),
         )
     except (ConformanceError, CaiReferenceError) as error:
         raise pytest.UsageError(explained(error)) from error
@@ -83,15 +83,6 @@ def _expectations(config: pytest.Config) -> Expectations:
     expectations = load_expectations(config.invocation_params.dir / Path(file))
     apply_expectations((), expectations, all_check_ids())
     return expectations
-
-
-def _level(name: str | None) -> Level | None:
-    if name is None:
-        return None
-    try:
-        return Level(name.upper())
-    except ValueError:
-        raise SelectionError("unknown-level", name=name, known=", ".join(Level)) from None
 
 
 class PluginJudging:

@@ -13,7 +13,7 @@ from cai_conformance.checks.finding import counted
 from cai_conformance.checks.probe.probe import FAR_START
 from cai_conformance.run.probe.batches import BATCH_CHECKS, Batches
 from cai_conformance.run.probe.judged import CheckedFolder, Judged, ProbeWay
-from cai_conformance.run.probe.sequences import SEQUENCE_CHECKS, SequenceCheck
+from cai_conformance.run.probe.sequences import SEQUENCE_CHECKS, Against, SequenceCheck
 from cai_conformance.run.shrink.models import SmallModel
 from cai_conformance.run.shrink.reducers import reducers_for
 from cai_conformance.run.shrink.search import AnyCheck, Asked, Case, ModelCheck, Shrunk, shrink
@@ -116,7 +116,7 @@ def _asked(check: AnyCheck, trials: Trials, model: SmallModel) -> Iterator[Asked
     folder: CheckedFolder = trials.folder(model)
     if isinstance(check, SequenceCheck):
         probe = folder.probe
-        for start in STARTS if check.name in ("fwd.oracle", "rope.shift") else STARTS[:1]:
+        for start in STARTS if check.against is not Against.WHOLE else STARTS[:1]:
             yield from check.asked(probe.ids[:TOKENS], start, probe.vocabulary)
         return
     yield _first_batches(folder, steps=len(LENGTHS) if check.later else 1)
@@ -151,7 +151,7 @@ class Smallest:
         suite: whose model failed.
         check: which.
         first, last: both cases.
-        first_judged, last_judged: what was said about them.
+        last_judged: what was said about the smallest.
         trials: how many cases were tried.
         finished: whether nothing smaller was left to be tried.
         only_own: why no other model than the suite's was tried; empty where others were.
@@ -162,7 +162,6 @@ class Smallest:
     check: AnyCheck
     first: Case
     last: Case
-    first_judged: Judged
     last_judged: Judged
     trials: int
     finished: bool
@@ -198,18 +197,7 @@ def smallest(found: Found, suite: str, trials: Trials, most: int = MOST_TRIALS, 
         notes.append("asked once more, the smallest case did not fail: chance, or what was asked before, decides")
     if shrunk.case.model.seed is None and not only_own:
         notes.append("on drawn weights the failure does not show, so the suite's own model was kept")
-    return Smallest(
-        suite,
-        check,
-        found.case,
-        shrunk.case,
-        found.judged,
-        last,
-        shrunk.trials,
-        shrunk.finished,
-        only_own,
-        tuple(notes),
-    )
+    return Smallest(suite, check, found.case, shrunk.case, last, shrunk.trials, shrunk.finished, only_own, tuple(notes))
 
 
 def _shrunk(found: Found, trials: Trials, most: int, told: Told | None, *, afresh: bool) -> tuple[Shrunk[Case], Judged]:

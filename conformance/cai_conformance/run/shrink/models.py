@@ -29,13 +29,10 @@ from cai_reference.splitmix import SplitMix64
 
 def smaller(value: int, least: int, step: int = 1) -> Iterator[int]:
     """Yield smaller numbers down to `least`, all of them some steps above it, the smallest first."""
-    found: list[int] = []
-    if value > least:
-        halfway = least + (value - least) // 2 // step * step
-        for candidate in (least, halfway, value - step):
-            if least <= candidate < value and candidate not in found:
-                found.append(candidate)
-    yield from found
+    halfway = least + (value - least) // 2 // step * step
+    for candidate in dict.fromkeys((least, halfway, value - step)):
+        if least <= candidate < value:
+            yield candidate
 
 
 Configuration: TypeAlias = DecoderConfiguration | LlamaConfiguration

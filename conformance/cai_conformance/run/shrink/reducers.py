@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
@@ -34,7 +35,9 @@ def reducers_for(check: AnyCheck, *, models: bool) -> tuple[Reducer[Case], ...]:
         fitting = check.fits
         asked = tuple(_of_calls(reducer, fitting) for reducer in CALL_REDUCERS)
     asked += tuple(_of_batches(reducer) for reducer in BATCH_REDUCERS)
-    found = (_redrawn, _smaller_vocabulary, *(_of_models(of_models(each)) for each in MODEL_REDUCERS)) if models else ()
+    found: tuple[CaseReducer, ...] = ()
+    if models:
+        found = (_of_models(redrawn), _smaller_vocabulary, *(_of_models(of_models(each)) for each in MODEL_REDUCERS))
     # Shorter questions first, for each later trial is quicker.
     return (*asked, *found, simpler_ids)
 
@@ -130,11 +133,6 @@ CALL_REDUCERS: Final = (fewer_steps, merged_feeds, shorter_feeds, smaller_drops,
 BATCH_REDUCERS: Final = (fewer_batches, fewer_rows, shorter_rows)
 
 
-def _redrawn(case: Case) -> Iterator[Case]:
-    for model in redrawn(case.model):
-        yield replace(case, model=model)
-
-
 def _of_models(reducer: Callable[[SmallModel], Iterator[SmallModel]]) -> CaseReducer:
     def reduced(case: Case) -> Iterator[Case]:
         for model in reducer(case.model):
@@ -171,18 +169,10 @@ def _of_batches(reducer: Callable[[Batches], Iterator[Batches]]) -> CaseReducer:
 
 
 def _possible(steps: Sequence[Step], start: int) -> Iterator[Calls]:
-    try:
+    with suppress(InputError):
         yield Calls(tuple(steps), start)
-    except InputError as error:
-        if error.code != "calls-unreadable":
-            raise
-        return
 
 
 def _trainable(steps: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[Batches]:
-    try:
+    with suppress(InputError):
         yield Batches(tuple(map(tuple, steps)))
-    except InputError as error:
-        if error.code != "batch-unreadable":
-            raise
-        return

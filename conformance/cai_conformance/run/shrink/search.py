@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from cai_conformance.checks.probe.self_check import SelfCheck
 from cai_conformance.run.probe.batches import BatchCheck, Batches
@@ -66,18 +66,13 @@ class Case:
 
 
 Item = TypeVar("Item", bound=Hashable)
-Tried = TypeVar("Tried", bound=Hashable, contravariant=True)
 
 Reducer: TypeAlias = Callable[[Item], Iterable[Item]]
 """Yields smaller cases, those first that leave out most. Which of them fail is not its matter."""
 
 
-class Fails(Protocol[Tried]):
-    """Tells whether a case fails in the way that is looked for; it says the same whenever it is asked."""
-
-    def __call__(self, case: Tried, /) -> bool:
-        """Try a case."""
-        ...
+Fails: TypeAlias = Callable[[Item], bool]
+"""Tells whether a case fails in the way that is looked for; it says the same whenever it is asked."""
 
 
 @dataclass(frozen=True)
@@ -104,38 +99,21 @@ def shrink(case: Item, reducers: Sequence[Reducer[Item]], fails: Fails[Item], mo
         fails: tells whether another case fails.
         most: how many cases are tried at most.
     """
-    search = _Search(case, fails, most)
-    while search.round(reducers):
-        pass
-    return Shrunk(search.case, search.trials, finished=not search.used_up)
-
-
-class _Search(Generic[Item]):
-    """One search: the smallest case so far, and every case that was tried."""
-
-    def __init__(self, case: Item, fails: Fails[Item], most: int) -> None:
-        self.case, self.trials, self.used_up = case, 0, False
-        self._fails, self._most, self._seen = fails, most, {case}
-
-    def round(self, reducers: Sequence[Reducer[Item]]) -> bool:
-        """Walk through all ways, each for as long as it helps; return whether one helped and there are trials left."""
-        before = self.case
+    trials, seen = 0, {case}
+    before: Item | None = None
+    while case != before:
+        before = case
         for reducer in reducers:
-            while self._step(reducer):
-                pass
-        return self.case != before and not self.used_up
-
-    def _step(self, reducer: Reducer[Item]) -> bool:
-        """Take the first smaller case that fails; return whether there was one."""
-        for candidate in reducer(self.case):
-            if candidate in self._seen:
-                continue
-            if self.trials == self._most:
-                self.used_up = True
-                return False
-            self._seen.add(candidate)
-            self.trials += 1
-            if self._fails(candidate):
-                self.case = candidate
-                return True
-        return False
+            candidates = iter(reducer(case))
+            while (candidate := next(candidates, None)) is not None:
+                if candidate in seen:
+                    continue
+                if trials == most:
+                    return Shrunk(case, trials, finished=False)
+                seen.add(candidate)
+                trials += 1
+                if fails(candidate):
+                    # A way is gone on with for as long as it helps.
+                    case = candidate
+                    candidates = iter(reducer(case))
+    return Shrunk(case, trials, finished=True)

@@ -5,10 +5,10 @@ Trying cases: the folder of a model is written and loaded, and the check that fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from cai_conformance.backends.engine.backend import EngineBackend
 from cai_conformance.backends.engine.given_model import GivenModel, folder_of
@@ -16,7 +16,7 @@ from cai_conformance.backends.protocol import Backend
 from cai_conformance.backends.reference.backend import ReferenceBackend
 from cai_conformance.backends.reference.engine import ReferenceEngine
 from cai_conformance.checks.tolerance.policy import Policy
-from cai_conformance.engine import Engine, EngineError
+from cai_conformance.engine import EngineError
 from cai_conformance.errors import SelectionError
 from cai_conformance.faults.catalogue import fault_named
 from cai_conformance.faults.fault import HeldFault
@@ -39,76 +39,8 @@ SLACK: Final = 4
 """How far windowed and recurrent layers of a wrong reference can be cut back."""
 
 
-class Driver(Protocol):
-    """Hands out an engine."""
-
-    @property
-    def engine(self) -> Engine:
-        """An engine that can be asked.
-
-        Raises:
-            EngineError: it cannot be started.
-        """
-        ...
-
-    def restart(self) -> None:
-        """Let go of the engine; the next one is another."""
-        ...
-
-
-class MadeDriver:
-    """Hands out engines that are made when one is needed.
-
-    Args:
-        make: makes one.
-    """
-
-    def __init__(self, make: Callable[[], Engine]) -> None:
-        self._make = make
-        self._made: Engine | None = None
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, made at the first look."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def restart(self) -> None:
-        """Let go of the engine."""
-        made, self._made = self._made, None
-        if made is not None:
-            with suppress(EngineError):
-                made.close()
-
-
-class BackendDriver:
-    """Hands out the engine of a backend.
-
-    Args:
-        backend: which opens it again after it was closed.
-    """
-
-    def __init__(self, backend: EngineBackend) -> None:
-        self._backend = backend
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, opened at the first look.
-
-        Raises:
-            EngineError: it cannot be started.
-        """
-        return self._backend.engine
-
-    def restart(self) -> None:
-        """Let go of the engine."""
-        with suppress(EngineError):
-            self._backend.close()
-
-
-def driver_of(backend: Backend, arithmetic: str | None = None) -> Driver:
-    """Return what drives a backend.
+def driver_of(backend: Backend, arithmetic: str | None = None) -> EngineBackend:
+    """Return what hands out the engine of a backend, and another one after it was closed.
 
     Args:
         backend: an engine's, or the reference.
@@ -119,10 +51,10 @@ def driver_of(backend: Backend, arithmetic: str | None = None) -> Driver:
         ArithmeticFault (unknown-arithmetic): the arithmetic has another name.
     """
     if isinstance(backend, EngineBackend):
-        return BackendDriver(backend)
+        return backend
     if isinstance(backend, ReferenceBackend):
         computing = named(arithmetic or "strict/1")
-        return MadeDriver(lambda: ReferenceEngine(computing))
+        return EngineBackend(backend.name, lambda: ReferenceEngine(computing))
     raise SelectionError("not-driven", backend=backend.name)
 
 
@@ -158,7 +90,7 @@ class Trials:
         crashes: how many cases crashed it.
     """
 
-    def __init__(self, driver: Driver, given: GivenModel, policy: Policy) -> None:
+    def __init__(self, driver: EngineBackend, given: GivenModel, policy: Policy) -> None:
         self.loaded = self.unloaded = self.crashes = 0
         self.unloadable = ""
         self._driver, self._given, self._policy = driver, given, policy
@@ -167,9 +99,10 @@ class Trials:
         self._folder: CheckedFolder | None = None
 
     def afresh(self) -> None:
-        """Ask another engine from now on, which has seen nothing."""
+        """Remove what was written, and ask another engine from now on, which has seen nothing."""
         self._leave()
-        self._driver.restart()
+        with suppress(EngineError):
+            self._driver.close()
 
     def judged(self, check: AnyCheck, case: Case, *, clearly: bool = False) -> Judged:
         """Return what a check says about a case; a model that cannot be loaded is skipped.
@@ -215,24 +148,19 @@ class Trials:
             self._model, self._folder = model, CheckedFolder(probe, path)
         return self._folder
 
-    def close(self) -> None:
-        """Remove what was written, and let go of the engine."""
-        self._leave()
-        self._driver.restart()
-
     def _leave(self) -> None:
         self._kept.close()
         self._model = self._folder = None
 
 
 @contextmanager
-def trials_on(driver: Driver, given: GivenModel, policy: Policy) -> Iterator[Trials]:
+def trials_on(driver: EngineBackend, given: GivenModel, policy: Policy) -> Iterator[Trials]:
     """Try cases for a while."""
     trials = Trials(driver, given, policy)
     try:
         yield trials
     finally:
-        trials.close()
+        trials.afresh()
 
 
 class SameFailure:
