@@ -9,7 +9,7 @@ from cai_conformance.verdicts import Level
 
 
 def case_check(
-    name: str, level: Level, summary: str, explanation: str, *witnesses: Witness, catches: tuple[str, ...] = ()
+    name: str, level: Level, summary: str, explanation: str, *witnesses: Witness, catches: str = ""
 ) -> Check:
     """Declare a check over the vector cases that name it; a suite has it where it has such cases."""
     declared = check(

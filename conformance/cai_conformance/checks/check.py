@@ -68,13 +68,17 @@ def check(
     needs_replay: bool = False,
     of_edges: bool = False,
     witnesses: tuple[Witness, ...] = (),
-    catches: tuple[str, ...] = (),
+    catches: str = "",
 ) -> Callable[[Judge], Check]:
-    """Declare the check that a function of the evidence judges; the arguments are the attributes of a `Check`."""
+    """Declare the check that a function of the evidence judges.
+
+    The arguments are the attributes of a `Check`; the slugs of `catches` are separated by spaces.
+    """
 
     def declared(judge: Judge) -> Check:
+        slugs = tuple(catches.split())
         return Check(
-            name, level, summary, explanation, judge, cases, requires, needs_replay, of_edges, witnesses, catches
+            name, level, summary, explanation, judge, cases, requires, needs_replay, of_edges, witnesses, slugs
         )
 
     return declared

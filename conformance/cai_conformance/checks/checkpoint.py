@@ -85,12 +85,8 @@ def _saving(judge: Callable[[CheckpointRuns, Checkpoint], tuple[Finding, ...]]) 
     cases=("saving", "state", "step"),
     witnesses=(FILES, MOMENTS, MOVED, TIED),
     catches=(
-        "checkpoint.half-precision",
-        "checkpoint.head-untied",
-        "checkpoint.moments-not-saved",
-        "checkpoint.six-digits",
-        "checkpoint.step-not-saved",
-        "checkpoint.written-late",
+        "checkpoint.half-precision checkpoint.head-untied checkpoint.moments-not-saved checkpoint.six-digits "
+        "checkpoint.step-not-saved checkpoint.written-late"
     ),
 )
 @_saving
@@ -131,13 +127,9 @@ def judge_roundtrip(runs: CheckpointRuns, saved: Checkpoint) -> tuple[Finding, .
     "named: moments that begin anew, a step that is counted from 1, settings of the training between.",
     witnesses=(MOMENTS, MOVED, CLIPPED),
     catches=(
-        "checkpoint.half-precision",
-        "checkpoint.head-untied",
-        "checkpoint.moments-not-saved",
-        "checkpoint.settings-not-saved",
-        "checkpoint.six-digits",
-        "checkpoint.step-not-saved",
-        "checkpoint.written-late",
+        "checkpoint.half-precision checkpoint.head-untied checkpoint.moments-not-saved "
+        "checkpoint.settings-not-saved checkpoint.six-digits checkpoint.step-not-saved "
+        "checkpoint.written-late"
     ),
 )
 @_saving
@@ -170,11 +162,8 @@ def judge_resume(runs: CheckpointRuns, saved: Checkpoint) -> tuple[Finding, ...]
     witnesses=(DAMAGED, REFUSED, MOVED, WHOLE),
     requires="ckpt.roundtrip",
     catches=(
-        "checkpoint.cut-filled",
-        "checkpoint.digests-ignored",
-        "checkpoint.half-applied",
-        "checkpoint.missing-ignored",
-        "checkpoint.step-moved-on",
+        "checkpoint.cut-filled checkpoint.digests-ignored checkpoint.half-applied checkpoint.missing-ignored "
+        "checkpoint.step-moved-on"
     ),
 )
 @_saving

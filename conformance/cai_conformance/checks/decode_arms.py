@@ -66,7 +66,7 @@ CALLS: Final = check(
     "Tokens in every arithmetic; where bits mean something, every bit of every logit.",
     cases=("cached", "chunked"),
     witnesses=(TOKENS, DISTINCT, CHUNKS.of("chunked")),
-    catches=("rope.restart",),
+    catches="rope.restart",
 )(arms_equal("cached", "chunked"))
 LATENTS: Final = check(
     "mla.absorb",
@@ -75,7 +75,7 @@ LATENTS: Final = check(
     "Recomputing keys and values from latents keeps every bit; absorbing the up-projections regroups sums.",
     cases=("latent", "absorbed"),
     witnesses=(TOKENS, DISTINCT),
-    catches=("mla.absorbed-scale-latent", "mla.folded-without-value-bias"),
+    catches="mla.absorbed-scale-latent mla.folded-without-value-bias",
 )(arms_equal("latent", "absorbed"))
 SMALL_BUDGETS: Final = check(
     "spec.budget",
@@ -84,7 +84,7 @@ SMALL_BUDGETS: Final = check(
     "Budgets of 1 to 5 tokens, smaller and larger than a block.",
     cases=tuple(map(str, BUDGETS)),
     witnesses=(CUT,),
-    catches=("speculation.whole-blocks",),
+    catches="speculation.whole-blocks",
 )(arms_stopped("scripted.budget", BUDGETS))
 
 
@@ -99,10 +99,7 @@ def speculation_equal(arms: tuple[str, ...]) -> Check:
         cases=arms,
         witnesses=(TOKENS, DISTINCT, ACCEPTED, *(each.of(*wrong) for each in (REJECTED, INSIDE, ROLLED_BACK))),
         catches=(
-            "cache.stale-row-after-rollback",
-            "speculation.bonus-twice",
-            "speculation.later-matches",
-            "stop.budget-plus-one",
+            "cache.stale-row-after-rollback speculation.bonus-twice speculation.later-matches stop.budget-plus-one"
         ),
     )(arms_equal(*arms))
 
@@ -117,7 +114,7 @@ def stops_in_blocks(block: int) -> Check:
         "A stop id at each offset of a block of right guesses.",
         cases=tuple(map(str, offsets)),
         witnesses=(CUT, STOPPED),
-        catches=("speculation.stop-inside-missed", "stop.eos-ignored"),
+        catches="speculation.stop-inside-missed stop.eos-ignored",
     )(arms_stopped("scripted.eos", offsets))
 
 
@@ -272,7 +269,7 @@ Stated: TypeAlias = tuple[str, ...]
     "caches hold what their formulas say, and no more is allocated",
     "Live floats, slack for rolling back and allocated arrays of every layer, recomputed from CONFIG.",
     witnesses=(CACHES, RINGS_LEFT),
-    catches=("cache.allocation-counted", "cache.slack-counted"),
+    catches="cache.allocation-counted cache.slack-counted",
 )
 def judge_caches(evidence: Evidence) -> tuple[Finding, ...]:
     """Hold every CACHE record against the formula of its layer's mixer."""

@@ -51,7 +51,7 @@ Tally = Counter[Witness]
     "the trace agrees with itself",
     "Counts, RESULT against LOSS, printed values against their bits, GENERATE against DECODE, PROOF.",
     witnesses=(TEXTS, BITS),
-    catches=("trace.proof-by-assertion", "gradient.never-zeroed"),
+    catches="trace.proof-by-assertion gradient.never-zeroed",
 )
 def judge_decode_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
@@ -76,7 +76,7 @@ def judge_decode_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     "training lowered the validation loss, on own stories by 30 % or more",
     "A model that did not learn repeats itself, and makes equalities of tokens empty.",
     witnesses=(UPDATES,),
-    catches=("training.nothing-learned",),
+    catches="training.nothing-learned",
 )
 def judge_decode_learning(evidence: Evidence) -> tuple[Finding, ...]:
     """Ask whether the validation loss fell by the stated part; on foreign stories and sizes, whether it fell at all."""

@@ -180,7 +180,7 @@ ROLLED_BACK: Final = Witness("row rolled back", "rows rolled back")
     "the counters of speculation add up",
     "Tokens, passes, forwards and rolled-back rows, recounted from the DRAFT records.",
     witnesses=(GENERATIONS, PASSES, REJECTED, ROLLED_BACK),
-    catches=("speculation.bonus-counted", "trace.passes-miscounted"),
+    catches="speculation.bonus-counted trace.passes-miscounted",
 )
 def judge_counters(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount tokens, passes, forwards and rolled-back rows of every arm and prompt."""
@@ -206,7 +206,7 @@ def judge_counters(evidence: Evidence) -> tuple[Finding, ...]:
     "the cached and the re-encoding self-speculation make the same passes",
     "A cache under multi-token self-speculation must not change what is guessed or accepted.",
     witnesses=(PASSES, REJECTED),
-    catches=("cache.later-heads-exchanged",),
+    catches="cache.later-heads-exchanged",
 )
 def judge_identical_drafts(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare the passes of `mtp-full` and `mtp-cached`: a cache must not change what is guessed or accepted."""
@@ -236,7 +236,7 @@ def judge_identical_drafts(evidence: Evidence) -> tuple[Finding, ...]:
     "a model that drafts for itself is always right",
     "Tokens never show a fault on the draft's side; its acceptance does.",
     witnesses=(GUESSES,),
-    catches=("speculation.draft-misses-tokens",),
+    catches="speculation.draft-misses-tokens",
 )
 def judge_self_draft(evidence: Evidence) -> tuple[Finding, ...]:
     """Ask whether a model that drafts for itself is always right."""

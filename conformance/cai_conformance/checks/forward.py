@@ -27,13 +27,8 @@ ELEMENTARY: Final = case_check(
     "The elementary functions that the model uses, on chosen and on drawn arguments, bit for bit.",
     COMPARED,
     catches=(
-        "arithmetic.exponential-squared",
-        "exp.c-library",
-        "exp.flushed",
-        "exp.numpy",
-        "log1p.c-library",
-        "log1p.log-of-sum",
-        "log1p.numpy",
+        "arithmetic.exponential-squared exp.c-library exp.flushed exp.numpy log1p.c-library log1p.log-of-sum "
+        "log1p.numpy"
     ),
 )
 NGRAM: Final = case_check(
@@ -43,17 +38,9 @@ NGRAM: Final = case_check(
     "Drawn weights and the shipped ones; every bit depends on the order of sums and on rounding each product.",
     COMPARED,
     catches=(
-        "arithmetic.products-backwards",
-        "evaluation.dropout",
-        "context.newest-first",
-        "product.blas",
-        "product.from-the-first",
-        "product.fused",
-        "product.lanes",
-        "product.pairwise",
-        "product.single",
-        "sigmoid.one-branch",
-        "sigmoid.tanh",
+        "arithmetic.products-backwards evaluation.dropout context.newest-first product.blas "
+        "product.from-the-first product.fused product.lanes product.pairwise product.single "
+        "sigmoid.one-branch sigmoid.tanh"
     ),
 )
 BATCH: Final = case_check(
@@ -66,44 +53,14 @@ BATCH: Final = case_check(
     FAR.of("far"),
     LATER_HEADS.of("head"),
     catches=(
-        "attention.groups-strided",
-        "attention.heads-unmerged",
-        "attention.keys-and-values-exchanged",
-        "attention.keys-unrotated",
-        "attention.scale-model-width",
-        "attention.unscaled",
-        "block.*",
-        "embedding.*",
-        "evaluation.dropout",
-        "head.no-final-norm",
-        "loading.blocks-exchanged",
-        "loading.three-digits",
-        "mla.key-never-turned",
-        "mla.latent-turned",
-        "mla.scale-nope",
-        "norm.*",
-        "projection.*",
-        "rope.adjacent",
-        "rope.angles-in-half-precision",
-        "rope.base-10000",
-        "rope.base-1000000",
-        "rope.base-500000",
-        "rope.clockwise",
-        "rope.half-split",
-        "rope.none",
-        "ssm.euler",
-        "swiglu.*",
-        "window.minus-one",
-        "window.plus-one",
-        "context.newest-first",
-        "product.blas",
-        "product.from-the-first",
-        "product.fused",
-        "product.lanes",
-        "product.pairwise",
-        "product.single",
-        "sigmoid.one-branch",
-        "sigmoid.tanh",
+        "attention.groups-strided attention.heads-unmerged attention.keys-and-values-exchanged "
+        "attention.keys-unrotated attention.scale-model-width attention.unscaled block.* embedding.* "
+        "evaluation.dropout head.no-final-norm loading.blocks-exchanged loading.three-digits "
+        "mla.key-never-turned mla.latent-turned mla.scale-nope norm.* projection.* rope.adjacent "
+        "rope.angles-in-half-precision rope.base-10000 rope.base-1000000 rope.base-500000 rope.clockwise "
+        "rope.half-split rope.none ssm.euler swiglu.* window.minus-one window.plus-one context.newest-first "
+        "product.blas product.from-the-first product.fused product.lanes product.pairwise product.single "
+        "sigmoid.one-branch sigmoid.tanh"
     ),
 )
 SESSION: Final = case_check(
@@ -116,18 +73,9 @@ SESSION: Final = case_check(
     BEHIND,
     FAR.of("far"),
     catches=(
-        "cache.chunk-unmasked",
-        "cache.kept-between-sequences",
-        "cache.keys-rotated-again",
-        "cache.mask-top-left",
-        "cache.values-one-behind",
-        "cache.window-ignored",
-        "mla.key-cached-unturned",
-        "rope.restart",
-        "rope.start-forgotten",
-        "ssm.chunk-from-zero",
-        "ssm.one-step-a-call",
-        "ssm.state-kept",
+        "cache.chunk-unmasked cache.kept-between-sequences cache.keys-rotated-again cache.mask-top-left "
+        "cache.values-one-behind cache.window-ignored mla.key-cached-unturned rope.restart "
+        "rope.start-forgotten ssm.chunk-from-zero ssm.one-step-a-call ssm.state-kept"
     ),
 )
 GENERATION: Final = case_check(
@@ -138,14 +86,9 @@ GENERATION: Final = case_check(
     TOKENS,
     DISTINCT,
     catches=(
-        "cache.newest-row-only",
-        "cache.position-plus-one-after-rollback",
-        "cache.rollback-ignored",
-        "cache.stale-row-after-rollback",
-        "mla.folded-without-value-bias",
-        "speculation.bonus-twice",
-        "speculation.later-matches",
-        "stop.budget-plus-one",
+        "cache.newest-row-only cache.position-plus-one-after-rollback cache.rollback-ignored "
+        "cache.stale-row-after-rollback mla.folded-without-value-bias speculation.bonus-twice "
+        "speculation.later-matches stop.budget-plus-one"
     ),
 )
 CAUSAL: Final = case_check(
@@ -155,7 +98,7 @@ CAUSAL: Final = case_check(
     "One token in the middle is exchanged; the answer is where logits change.",
     MOVED_ROWS,
     IN_FRONT,
-    catches=("attention.future-token", "attention.softmax-over-queries"),
+    catches="attention.future-token attention.softmax-over-queries",
 )
 REACH: Final = case_check(
     "kv.reach",
@@ -164,5 +107,5 @@ REACH: Final = case_check(
     "The last one that moves stands at layers · (window − 1). Full and cached path are asked apart.",
     MOVED_ROWS,
     OUT_OF_REACH,
-    catches=("cache.window-ignored", "window.*"),
+    catches="cache.window-ignored window.*",
 )

@@ -56,7 +56,7 @@ GRADIENT_TENSORS: Final = Witness("tensor", "tensors", cases=("gradients",))
     "Loss and gradients of every tensor. A mean of the two means is another number, for they hold unequal parts.",
     cases=("loss", "gradients"),
     witnesses=(OF_THREE, OF_TWO, UNEQUAL, GRADIENT_TENSORS),
-    catches=("gradient.last-sequence", "loss.mean-of-means", "loss.pads-counted", "loss.pads-scored", "loss.sum"),
+    catches="gradient.last-sequence loss.mean-of-means loss.pads-counted loss.pads-scored loss.sum",
 )
 @_trained
 def judge_accumulation(probe: Probe, engine: TrainingEngine) -> tuple[Finding, ...]:
@@ -129,15 +129,9 @@ CURVED: Final = 2.0**-10
     "Central differences of the engine's own loss, all tensors moved at once, with repeated ids and padding.",
     witnesses=(REPEATED, PADDED, TENSORS),
     catches=(
-        "gradient.gain-never",
-        "gradient.gain-twice",
-        "gradient.last-occurrence",
-        "gradient.last-sequence",
-        "gradient.norm-without-mean",
-        "gradient.one-of-group",
-        "gradient.tied-once",
-        "loading.half-precision",
-        "loading.head-untied",
+        "gradient.gain-never gradient.gain-twice gradient.last-occurrence gradient.last-sequence "
+        "gradient.norm-without-mean gradient.one-of-group gradient.tied-once loading.half-precision "
+        "loading.head-untied"
     ),
 )
 @_trained
@@ -228,7 +222,7 @@ TOKENS: Final = 6
     "Rows before are rows after, and gradients are the same when asked for again: no dropout, no hidden step.",
     cases=("rows", "gradients"),
     witnesses=(ROWS.of("rows"), BETWEEN, ANSWERED),
-    catches=("evaluation.dropout", "gradient.never-zeroed"),
+    catches="evaluation.dropout gradient.never-zeroed",
 )
 @_trained
 def judge_pure(probe: Probe, engine: TrainingEngine) -> tuple[Finding, ...]:
@@ -251,12 +245,7 @@ def judge_pure(probe: Probe, engine: TrainingEngine) -> tuple[Finding, ...]:
     cases=("weights", "order"),
     witnesses=(BATCH_ROWS, TARGETS, PADDED),
     catches=(
-        "loss.mean-of-means",
-        "loss.pads-counted",
-        "loss.pads-scored",
-        "loss.sum",
-        "batches.last-filled",
-        "evaluation.other-batches",
+        "loss.mean-of-means loss.pads-counted loss.pads-scored loss.sum batches.last-filled evaluation.other-batches"
     ),
 )
 @_trained
@@ -349,7 +338,7 @@ NO_BIAS: Final = "the model has no output bias to which a constant could be adde
     "a constant that is added to every logit changes no loss",
     "A logarithm of summed exponentials that does not take out the largest logit overflows.",
     witnesses=(SHIFTED, TARGETS),
-    catches=("loss.overflows",),
+    catches="loss.overflows",
 )
 @_trained
 def judge_loss_shift(probe: Probe, engine: TrainingEngine) -> tuple[Finding, ...]:

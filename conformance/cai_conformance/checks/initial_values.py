@@ -67,7 +67,7 @@ class DrawnTensor:
     requires=("trace.convention",),
     of_edges=True,
     witnesses=(TENSORS, NUMBERS, PAIRS),
-    catches=("init.same-for-all", "init.variance-for-deviation"),
+    catches="init.same-for-all init.variance-for-deviation",
 )
 def judge_initial_statistics(evidence: Evidence) -> tuple[Finding, ...]:
     """Hold the answers about initial values to their law, and tensors against each other."""

@@ -56,11 +56,7 @@ BEYOND: Final = Witness(
     "Positions that restart, keys that are turned twice, stale rows, a window that only one of the two paths has.",
     witnesses=(ROWS, CALLS, BEYOND),
     catches=(
-        "cache.keys-rotated-again",
-        "cache.values-one-behind",
-        "cache.window-ignored",
-        "mla.key-cached-unturned",
-        "rope.restart",
+        "cache.keys-rotated-again cache.values-one-behind cache.window-ignored mla.key-cached-unturned rope.restart"
     ),
 )
 def judge_steps(probe: Probe) -> tuple[Finding, ...]:
@@ -82,13 +78,7 @@ def judge_steps(probe: Probe) -> tuple[Finding, ...]:
     "cut in two calls anywhere, a sequence gives every row of one whole call",
     "The smallest cut that fails says where to look: one token in front, one behind, or any length.",
     witnesses=(ROWS, CUTS, BEYOND),
-    catches=(
-        "cache.chunk-unmasked",
-        "cache.keys-rotated-again",
-        "cache.mask-top-left",
-        "cache.newest-row-only",
-        "rope.restart",
-    ),
+    catches="cache.chunk-unmasked cache.keys-rotated-again cache.mask-top-left cache.newest-row-only rope.restart",
 )
 def judge_cuts(probe: Probe) -> tuple[Finding, ...]:
     """Cut a sequence in two at every place, and compare every row of the second call."""
@@ -160,7 +150,7 @@ NO_COPY: Final = "the engine has no feature copy, or one slot only"
     "Sequences A, B and A in one slot: the last gives the bits of the first. After a copy both slots go on apart.",
     cases=("clear", "copy"),
     witnesses=(ROWS, OTHERS, COPIES),
-    catches=("cache.kept-between-sequences", "ssm.state-kept"),
+    catches="cache.kept-between-sequences ssm.state-kept",
 )
 @going_on
 def judge_reuse(probe: Probe) -> tuple[Finding, ...]:
@@ -364,7 +354,7 @@ class _Runs:
     "matter: if only that is changed, every bit stays.",
     cases=("shape", "content"),
     witnesses=(ROWS, EXCHANGED),
-    catches=("cache.memory-shared",),
+    catches="cache.memory-shared",
 )
 def judge_neighbours(probe: Probe) -> tuple[Finding, ...]:
     """Evaluate a sequence alone, beside two others, and beside two more of the same lengths."""

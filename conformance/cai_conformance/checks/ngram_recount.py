@@ -54,7 +54,7 @@ Tally = Counter[Witness]
     "the trace agrees with itself",
     "Counts from CONFIG and SPLIT, RESULT from LOSS, PROOF from the other records, printed values from their bits.",
     witnesses=(TOKENS, PRINTED),
-    catches=("trace.digits-cut-off", "gradient.never-zeroed"),
+    catches="trace.digits-cut-off gradient.never-zeroed",
 )
 def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     """Recount everything that can be recounted; the first contradiction is the message."""
@@ -74,7 +74,7 @@ def judge_consistency(evidence: Evidence) -> tuple[Finding, ...]:
     "A model that did not learn makes most other checks empty. On the suite's own and the published corpus the "
     "validation loss must fall, too, by more than 0.01 nats; on a foreign one it may be unlike training.",
     witnesses=(UPDATES,),
-    catches=("training.nothing-learned",),
+    catches="training.nothing-learned",
 )
 def judge_learning(evidence: Evidence) -> tuple[Finding, ...]:
     """Ask whether training did anything: the training loss fell, and validation too where that is known to follow.

@@ -113,14 +113,7 @@ def tensor_difference(part: TrainingPart, name: str, index: int, found: float) -
     requires=("trace.convention",),
     of_edges=True,
     witnesses=(TENSORS, PADDED),
-    catches=(
-        "loss.heads-summed",
-        "loss.mean-of-means",
-        "loss.pads-counted",
-        "loss.pads-scored",
-        "loss.sum",
-        "loss.unshifted",
-    ),
+    catches="loss.heads-summed loss.mean-of-means loss.pads-counted loss.pads-scored loss.sum loss.unshifted",
 )
 def judge_loss(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare the loss of a ragged batch."""
@@ -136,14 +129,8 @@ def judge_loss(evidence: Evidence) -> tuple[Finding, ...]:
     of_edges=True,
     witnesses=(TENSORS, REPEATED, PADDED),
     catches=(
-        "gradient.gain-never",
-        "gradient.gain-twice",
-        "gradient.last-occurrence",
-        "gradient.last-sequence",
-        "gradient.norm-without-mean",
-        "gradient.one-of-group",
-        "gradient.tied-once",
-        "loading.head-untied",
+        "gradient.gain-never gradient.gain-twice gradient.last-occurrence gradient.last-sequence "
+        "gradient.norm-without-mean gradient.one-of-group gradient.tied-once loading.head-untied"
     ),
 )
 def judge_gradients(evidence: Evidence) -> tuple[Finding, ...]:
@@ -162,17 +149,9 @@ def judge_gradients(evidence: Evidence) -> tuple[Finding, ...]:
     of_edges=True,
     witnesses=(TENSORS, REPEATED, PADDED, CLIPPED),
     catches=(
-        "adamw.betas-exchanged",
-        "adamw.coupled-decay",
-        "adamw.decay-after-update",
-        "adamw.decays-everything",
-        "adamw.eps-before-correction",
-        "adamw.eps-inside-root",
-        "adamw.no-bias-correction",
-        "adamw.no-decay",
-        "clip.*",
-        "gradient.never-zeroed",
-        "training.nothing-learned",
+        "adamw.betas-exchanged adamw.coupled-decay adamw.decay-after-update adamw.decays-everything "
+        "adamw.eps-before-correction adamw.eps-inside-root adamw.no-bias-correction adamw.no-decay clip.* "
+        "gradient.never-zeroed training.nothing-learned"
     ),
 )
 def judge_steps(evidence: Evidence) -> tuple[Finding, ...]:

@@ -28,7 +28,7 @@ NO_RECURRENCE: Final = "no layer of the model is known to be recurrent"
     cases=tuple(NAMED_CUTS),
     witnesses=(ROWS, BEHIND),
     of="recurrent",
-    catches=("ssm.chunk-from-zero", "ssm.one-step-a-call"),
+    catches="ssm.chunk-from-zero ssm.one-step-a-call",
 )
 def judge_split(probe: Probe) -> tuple[Finding, ...]:
     """Cut a sequence after one token, after two, and in half."""

@@ -100,10 +100,8 @@ class _Rolling:
     "cut, and after each refusal, the slot goes on and must give the row of what it now holds.",
     witnesses=(ROWS, ROLLBACKS, LATE_CUTS),
     catches=(
-        "cache.position-plus-one-after-rollback",
-        "cache.rollback-ignored",
-        "cache.stale-row-after-rollback",
-        "cache.trim-after-wrap",
+        "cache.position-plus-one-after-rollback cache.rollback-ignored cache.stale-row-after-rollback "
+        "cache.trim-after-wrap"
     ),
 )
 @going_on

@@ -33,12 +33,7 @@ NO_ROTARY: Final = "no layer of the model is known to have rotary positions"
     "not turned, a start that a later call forgets, and angles in few digits show here.",
     cases=CASES,
     witnesses=(ROWS, STARTS),
-    catches=(
-        "attention.keys-unrotated",
-        "mla.key-never-turned",
-        "rope.angles-in-half-precision",
-        "rope.start-forgotten",
-    ),
+    catches="attention.keys-unrotated mla.key-never-turned rope.angles-in-half-precision rope.start-forgotten",
 )
 def judge_shift(probe: Probe) -> tuple[Finding, ...]:
     """Evaluate the same tokens from later starts, at once and in two calls."""

@@ -63,7 +63,7 @@ SIZES: Final = check(
     "The model's sizes, its parameter counts, the split of the stories, and the plan of training.",
     witnesses=(RECORDS.at_least(2),),
     requires=("trace.convention",),
-    catches=("data.validation-trained", "encode.no-controls", "merge.all-documents"),
+    catches="data.validation-trained encode.no-controls merge.all-documents",
 )(golden_records(("CONFIG", "SPLIT")))
 NGRAM_RESULTS: Final = check(
     "run.golden",
@@ -74,12 +74,8 @@ NGRAM_RESULTS: Final = check(
     witnesses=(RECORDS.at_least(4),),
     requires=("trace.convention", "data.split"),
     catches=(
-        "trace.digits-cut-off",
-        "encode.controls-exchanged",
-        "gradient.never-zeroed",
-        "seeds.weights-first",
-        "training.embedding-kept",
-        "training.step-per-parameter",
+        "trace.digits-cut-off encode.controls-exchanged gradient.never-zeroed seeds.weights-first "
+        "training.embedding-kept training.step-per-parameter"
     ),
 )(golden_records(("LOSS", "RESULT", "GENERATE", "PROOF")))
 LOSSES: Final = check(
@@ -90,18 +86,9 @@ LOSSES: Final = check(
     witnesses=(RECORDS.at_least(4),),
     requires=("data.split",),
     catches=(
-        "data.end-never-learned",
-        "data.one-order",
-        "data.stories-shifted-twice",
-        "evaluation.gradients-left",
-        "evaluation.pads-in-denominator",
-        "schedule.*",
-        "selection.measured-on-training",
-        "encode.controls-exchanged",
-        "gradient.never-zeroed",
-        "seeds.weights-first",
-        "training.embedding-kept",
-        "training.step-per-parameter",
+        "data.end-never-learned data.one-order data.stories-shifted-twice evaluation.gradients-left "
+        "evaluation.pads-in-denominator schedule.* selection.measured-on-training encode.controls-exchanged "
+        "gradient.never-zeroed seeds.weights-first training.embedding-kept training.step-per-parameter"
     ),
 )(golden_records(("LOSS", "RESULT")))
 STAGES: Final = check(
@@ -112,11 +99,8 @@ STAGES: Final = check(
     witnesses=(RECORDS,),
     requires=("run.golden",),
     catches=(
-        "rope.start-minus-one",
-        "rope.start-plus-one",
-        "selection.values-go-on",
-        "trace.stages-of-another-pass",
-        "seeds.shuffle-first",
+        "rope.start-minus-one rope.start-plus-one selection.values-go-on trace.stages-of-another-pass "
+        "seeds.shuffle-first"
     ),
 )(golden_records(("STAGE",)))
 DECODING: Final = check(
@@ -126,12 +110,7 @@ DECODING: Final = check(
     "DECODE, DRAFT, CACHE and GENERATE records, aligned by key.",
     witnesses=(RECORDS.at_least(4),),
     requires=("run.golden",),
-    catches=(
-        "cache.later-heads-exchanged",
-        "mla.absorbed-scale-latent",
-        "selection.values-go-on",
-        "speculation.stale-heads",
-    ),
+    catches="cache.later-heads-exchanged mla.absorbed-scale-latent selection.values-go-on speculation.stale-heads",
 )(golden_records(("DECODE", "DRAFT", "CACHE", "GENERATE")))
 
 
@@ -143,7 +122,7 @@ DECODING: Final = check(
     cases=("context_ids", "embeddings", "concatenated", "hidden", "logits"),
     requires=("trace.convention", "data.split"),
     witnesses=(NUMBERS,),
-    catches=("init.variance-for-deviation", "seeds.shuffle-first"),
+    catches="init.variance-for-deviation seeds.shuffle-first",
 )
 def golden_stages(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare each STAGE record with the golden, one finding a stage."""
@@ -161,7 +140,7 @@ def golden_stages(evidence: Evidence) -> tuple[Finding, ...]:
     "Digests and doubles of the BITS records, where the backend computes in the golden's arithmetic.",
     requires=("data.split",),
     witnesses=(RECORDS,),
-    catches=("trace.single-precision",),
+    catches="trace.single-precision",
 )
 def golden_bits(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare the BITS records with the golden, where both are of one arithmetic."""
@@ -221,7 +200,7 @@ AGAIN: Final = Witness("batch taken again", "batches taken again")
     "Recounted from CONFIG and LOSS. The run has to have a smallest loss before its end, updates that were clipped and "
     "others that were not, and batches that were taken twice.",
     witnesses=(BEFORE, BEHIND, CLIPPED, WHOLE, AGAIN),
-    catches=("schedule.constant", "selection.last-kept"),
+    catches="schedule.constant selection.last-kept",
 )
 def judge_selection(evidence: Evidence) -> tuple[Finding, ...]:
     """Return the first contradiction, or what was met."""

@@ -37,7 +37,7 @@ LOWEST: Final = case_check(
     "of equal maxima the lowest id is taken",
     "Planted ties, signed zeros among them. Trained logits practically never tie.",
     TIES,
-    catches=("argmax.last-maximum", "greedy.signed-zeros"),
+    catches="argmax.last-maximum greedy.signed-zeros",
 )
 MASKING: Final = case_check(
     "smp.support",
@@ -48,13 +48,8 @@ MASKING: Final = case_check(
     ENDED.of("eos"),
     CONTINUED.of("sliding", "window"),
     catches=(
-        "greedy.eos-appended",
-        "greedy.mask-is-finite",
-        "greedy.mask-is-zero",
-        "greedy.newest-replaced",
-        "greedy.slides-backwards",
-        "greedy.still-context",
-        "greedy.unmasked",
+        "greedy.eos-appended greedy.mask-is-finite greedy.mask-is-zero greedy.newest-replaced "
+        "greedy.slides-backwards greedy.still-context greedy.unmasked"
     ),
 )
 LOWER: Final = case_check(
@@ -64,7 +59,7 @@ LOWER: Final = case_check(
     "Output columns come in equal pairs, so that every choice is a tie.",
     TIED_CHOICES.of(*GENERATED),
     TIES.of(*PLANTED),
-    catches=("argmax.last-maximum", "sampler.top-k-keeps-ties", "greedy.signed-zeros"),
+    catches="argmax.last-maximum sampler.top-k-keeps-ties greedy.signed-zeros",
 )
 SEEDED: Final = case_check(
     "smp.seed",
@@ -73,7 +68,7 @@ SEEDED: Final = case_check(
     "Re-encoding, streaming and speculation by chance on given weights; no draw lies close to a border.",
     DRAWS,
     DISTINCT,
-    catches=("sampler.no-draw-for-one", "sampler.walked-by-rank", "speculation.another-law"),
+    catches="sampler.no-draw-for-one sampler.walked-by-rank speculation.another-law",
 )
 LAW: Final = case_check(
     "smp.law",
@@ -81,7 +76,7 @@ LAW: Final = case_check(
     "logits become the right probabilities",
     "Temperature, top-k, top-p and min-p, in this order; one weight is 1, so that nothing overflows.",
     COMPARED,
-    catches=("sampler.temperature-multiplies",),
+    catches="sampler.temperature-multiplies",
 )
 SUPPORT: Final = case_check(
     "smp.support",
@@ -91,18 +86,10 @@ SUPPORT: Final = case_check(
     COMPARED,
     DROPPED.but("top-p-one"),
     catches=(
-        "sampler.min-p-of-mass",
-        "sampler.top-p-before-temperature",
-        "sampler.top-p-before-top-k",
-        "sampler.top-p-one-more",
-        "sampler.top-p-without-crossing",
-        "greedy.eos-appended",
-        "greedy.mask-is-finite",
-        "greedy.mask-is-zero",
-        "greedy.newest-replaced",
-        "greedy.slides-backwards",
-        "greedy.still-context",
-        "greedy.unmasked",
+        "sampler.min-p-of-mass sampler.top-p-before-temperature sampler.top-p-before-top-k "
+        "sampler.top-p-one-more sampler.top-p-without-crossing greedy.eos-appended greedy.mask-is-finite "
+        "greedy.mask-is-zero greedy.newest-replaced greedy.slides-backwards greedy.still-context "
+        "greedy.unmasked"
     ),
 )
 EDGES: Final = case_check(
@@ -115,11 +102,8 @@ EDGES: Final = case_check(
     UNDRAWN.of("zero-temperature", "not-finite-greedy"),
     REFUSED.of("not-finite", "not-finite-greedy"),
     catches=(
-        "sampler.draw-for-nothing",
-        "sampler.excluded-at-zero",
-        "sampler.nan-is-zero",
-        "sampler.none-at-the-end",
-        "sampler.zero-temperature-divides",
+        "sampler.draw-for-nothing sampler.excluded-at-zero sampler.nan-is-zero sampler.none-at-the-end "
+        "sampler.zero-temperature-divides"
     ),
 )
 SPECULATION: Final = case_check(
@@ -135,10 +119,7 @@ SPECULATION: Final = case_check(
     REJECTED.of("first-rejected", "second-rejected", "excluded", "border"),
     BONUSES.of("all-accepted", "none-guessed"),
     catches=(
-        "speculation.accepts-the-border",
-        "speculation.one-draw",
-        "speculation.ratio-undivided",
-        "speculation.residual-of-target",
-        "speculation.residual-through-softmax",
+        "speculation.accepts-the-border speculation.one-draw speculation.ratio-undivided "
+        "speculation.residual-of-target speculation.residual-through-softmax"
     ),
 )

@@ -126,10 +126,8 @@ def judge_twin(probe: Probe) -> tuple[Finding, ...]:
     witnesses=(ROWS, PASSES, GUESSES, RIGHT, PARTIAL, WRONG),
     requires="kv.steps",
     catches=(
-        "cache.newest-row-only",
-        "cache.position-plus-one-after-rollback",
-        "cache.rollback-ignored",
-        "cache.stale-row-after-rollback",
+        "cache.newest-row-only cache.position-plus-one-after-rollback cache.rollback-ignored "
+        "cache.stale-row-after-rollback"
     ),
 )
 def judge_committed_rows(probe: Probe) -> tuple[Finding, ...]:
@@ -232,7 +230,7 @@ ONE_HEAD: Final = "the model is not known to predict several tokens, or its head
     cases=("rows", "passes"),
     witnesses=(ROWS.of("rows"), HEADS, HEAD_PASSES, HEAD_GUESSES),
     of="futures",
-    catches=("cache.later-heads-behind",),
+    catches="cache.later-heads-behind",
 )
 def judge_equal_heads(probe: Probe) -> tuple[Finding, ...]:
     """Load a model whose later heads are copies of the first one; compare rows, and count accepted guesses."""

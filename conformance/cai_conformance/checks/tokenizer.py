@@ -40,15 +40,9 @@ FIT: Final = case_check(
     SINGLES.of("single"),
     SPACES.of("space"),
     catches=(
-        "tokenizer.over-borders",
-        "tokenizer.overlaps-once",
-        "tokenizer.ties-largest",
-        "tokenizer.ties-last-seen",
-        "tokenizer.twice-at-least",
-        "tokenizer.words-first",
-        "merge.one-document",
-        "merge.ties-by-bytes",
-        "merge.ties-first-seen",
+        "tokenizer.over-borders tokenizer.overlaps-once tokenizer.ties-largest tokenizer.ties-last-seen "
+        "tokenizer.twice-at-least tokenizer.words-first merge.one-document merge.ties-by-bytes "
+        "merge.ties-first-seen"
     ),
 )
 ENCODING: Final = case_check(
@@ -60,13 +54,8 @@ ENCODING: Final = case_check(
     MERGED.of("rank", "passes"),
     LOW_BYTES.of("bytes"),
     catches=(
-        "tokenizer.controls-from-text",
-        "tokenizer.from-the-left",
-        "tokenizer.line-ends",
-        "tokenizer.normalised",
-        "encode.backwards",
-        "encode.nfkc",
-        "encode.strip",
+        "tokenizer.controls-from-text tokenizer.from-the-left tokenizer.line-ends tokenizer.normalised "
+        "encode.backwards encode.nfkc encode.strip"
     ),
 )
 DECODING: Final = case_check(
@@ -77,7 +66,7 @@ DECODING: Final = case_check(
     COMPARED,
     MERGED_IDS.of("not-canonical"),
     BROKEN.of("bytes"),
-    catches=("tokenizer.each-alone", "decode.replaces"),
+    catches="tokenizer.each-alone decode.replaces",
 )
 SPECIAL: Final = case_check(
     "tok.special",
@@ -88,7 +77,7 @@ SPECIAL: Final = case_check(
     SPELLED,
     ASKED.of("allowed"),
     MERGED_IDS.of("spelled-merged", "allowed"),
-    catches=("tokenizer.names-from-text", "tokenizer.names-never", "tokenizer.names-unmerged", "special.after-merges"),
+    catches="tokenizer.names-from-text tokenizer.names-never tokenizer.names-unmerged special.after-merges",
 )
 STREAM: Final = case_check(
     "tok.stream",
@@ -98,5 +87,5 @@ STREAM: Final = case_check(
     "character. Of a character that never ends, one U+FFFD is left, or the end is refused.",
     INSIDE,
     CUT_OFF.of("cut-off"),
-    catches=("tokenizer.stream-end-lost", "tokenizer.streamed-alone", "stream.end-by-bytes"),
+    catches="tokenizer.stream-end-lost tokenizer.streamed-alone stream.end-by-bytes",
 )

@@ -30,7 +30,7 @@ STATED: Final = Witness("stated convention", "stated conventions")
     requires=(),
     of_edges=True,
     witnesses=(READ,),
-    catches=("trace.carriage-returns", "trace.record-lost"),
+    catches="trace.carriage-returns trace.record-lost",
 )
 def judge_grammar(evidence: Evidence) -> tuple[Finding, ...]:
     """Read the main trace: grammar, envelope, digest, and whether it answers what was asked.
@@ -96,7 +96,7 @@ def first_difference(golden: Trace | None, trace: Trace, grammar: Grammar) -> st
     "number. A difference is reported in words, and no number is compared.",
     of_edges=True,
     witnesses=(STATED,),
-    catches=("trace.other-convention",),
+    catches="trace.other-convention",
 )
 def judge_conventions(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare what a backend states with the suite's CONVENTION, field by field; what it leaves out is no mistake."""
@@ -134,7 +134,7 @@ LINES: Final = Witness("line of a second run", "lines of a second run")
     "Another process, hash seed and thread count. A difference means that more than the seeds decides.",
     needs_replay=True,
     witnesses=(LINES,),
-    catches=("init.goes-on",),
+    catches="init.goes-on",
 )
 def judge_replay(evidence: Evidence) -> tuple[Finding, ...]:
     """Compare the main trace with that of a fresh process, another hash seed and another thread count."""

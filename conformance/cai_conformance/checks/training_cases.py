@@ -35,12 +35,8 @@ DATA_WINDOWS: Final = case_check(
     SHORT.of("documents"),
     FITTING,
     catches=(
-        "data.last-window-dropped",
-        "data.padded-in-front",
-        "data.windows-cross-documents",
-        "data.windows-shifted-twice",
-        "data.windows-unshifted",
-        "windows.stride-two",
+        "data.last-window-dropped data.padded-in-front data.windows-cross-documents "
+        "data.windows-shifted-twice data.windows-unshifted windows.stride-two"
     ),
 )
 DATA_ORDER: Final = case_check(
@@ -54,17 +50,9 @@ DATA_ORDER: Final = case_check(
     MOVED.of("shuffle", "partial"),
     NARROW.of("partial"),
     catches=(
-        "data.draws-by-remainder",
-        "data.narrow-batch-dropped",
-        "data.shuffled-from-the-bottom",
-        "batches.last-filled",
-        "draws.high-end",
-        "draws.multiply-high",
-        "draws.rejected-kept",
-        "draws.scaled-unit",
-        "draws.threshold-rejected",
-        "shuffle.batches",
-        "shuffle.never-in-place",
+        "data.draws-by-remainder data.narrow-batch-dropped data.shuffled-from-the-bottom batches.last-filled "
+        "draws.high-end draws.multiply-high draws.rejected-kept draws.scaled-unit draws.threshold-rejected "
+        "shuffle.batches shuffle.never-in-place"
     ),
 )
 INITIAL: Final = case_check(
@@ -74,12 +62,8 @@ INITIAL: Final = case_check(
     "limit · (2u − 1), row by row. Interpolating between the limits instead gives other last bits.",
     COMPARED,
     catches=(
-        "init.by-columns",
-        "init.interpolated",
-        "init.same-for-all",
-        "init.variance-for-deviation",
-        "init.all-64-bits",
-        "init.single-precision",
+        "init.by-columns init.interpolated init.same-for-all init.variance-for-deviation init.all-64-bits "
+        "init.single-precision"
     ),
 )
 LOSS: Final = case_check(
@@ -90,18 +74,9 @@ LOSS: Final = case_check(
     ROWS,
     TIED_MAXIMA.of("uniform", "ties"),
     catches=(
-        "arithmetic.sums-backwards",
-        "log1p.log-of-sum",
-        "loss.all-ties-skipped",
-        "loss.log-of-probability",
-        "loss.log-sum",
-        "loss.sum-minus-one",
-        "tail.backwards",
-        "tail.exact",
-        "tail.pairwise",
-        "total.backwards",
-        "total.exact",
-        "total.pairwise",
+        "arithmetic.sums-backwards log1p.log-of-sum loss.all-ties-skipped loss.log-of-probability "
+        "loss.log-sum loss.sum-minus-one tail.backwards tail.exact tail.pairwise total.backwards total.exact "
+        "total.pairwise"
     ),
 )
 LOSS_SHIFT: Final = case_check(
@@ -110,7 +85,7 @@ LOSS_SHIFT: Final = case_check(
     "a constant added to all logits does not overflow",
     "Logits near 10⁴, whose exponentials do not exist.",
     LARGE,
-    catches=("loss.no-maximum", "loss.overflows"),
+    catches="loss.no-maximum loss.overflows",
 )
 EVALUATION: Final = case_check(
     "eval.batch",
@@ -120,12 +95,8 @@ EVALUATION: Final = case_check(
     WINDOWS,
     NARROW,
     catches=(
-        "evaluation.dropout",
-        "evaluation.mean-of-batches",
-        "evaluation.mean-of-exponentials",
-        "evaluation.narrow-batch-dropped",
-        "batches.last-filled",
-        "evaluation.other-batches",
+        "evaluation.dropout evaluation.mean-of-batches evaluation.mean-of-exponentials "
+        "evaluation.narrow-batch-dropped batches.last-filled evaluation.other-batches"
     ),
 )
 GRADIENTS: Final = case_check(
@@ -136,16 +107,9 @@ GRADIENTS: Final = case_check(
     COMPARED,
     REPEATED,
     catches=(
-        "gradient.last-occurrence",
-        "gradient.divided",
-        "gradient.scaled-first",
-        "gradient.scaled-last",
-        "gradient.scatter-backwards",
-        "gradient.scatter-by-position",
-        "gradient.silu-output",
-        "gradient.silu-product",
-        "loss.first-target",
-        "product.einsum",
+        "gradient.last-occurrence gradient.divided gradient.scaled-first gradient.scaled-last "
+        "gradient.scatter-backwards gradient.scatter-by-position gradient.silu-output gradient.silu-product "
+        "loss.first-target product.einsum"
     ),
 )
 ADAMW: Final = case_check(
@@ -156,28 +120,11 @@ ADAMW: Final = case_check(
     COMPARED,
     STEPS,
     catches=(
-        "adamw.betas-exchanged",
-        "adamw.coupled-decay",
-        "adamw.decay-after-update",
-        "adamw.eps-before-correction",
-        "adamw.eps-inside-root",
-        "adamw.no-bias-correction",
-        "adamw.no-decay",
-        "adamw.added-before-subtracting",
-        "adamw.betas-fixed",
-        "adamw.decay-subtracted-first",
-        "adamw.decimal-complement",
-        "adamw.epsilon-fixed",
-        "adamw.epsilon-pytorch",
-        "adamw.lerp",
-        "adamw.one-step",
-        "adamw.pow",
-        "adamw.rate-last",
-        "adamw.shrink-first",
-        "adamw.single-moments",
-        "adamw.square-last",
-        "training.clipped",
-        "training.single-weights",
+        "adamw.betas-exchanged adamw.coupled-decay adamw.decay-after-update adamw.eps-before-correction "
+        "adamw.eps-inside-root adamw.no-bias-correction adamw.no-decay adamw.added-before-subtracting "
+        "adamw.betas-fixed adamw.decay-subtracted-first adamw.decimal-complement adamw.epsilon-fixed "
+        "adamw.epsilon-pytorch adamw.lerp adamw.one-step adamw.pow adamw.rate-last adamw.shrink-first "
+        "adamw.single-moments adamw.square-last training.clipped training.single-weights"
     ),
 )
 UPDATES: Final = case_check(
@@ -192,21 +139,9 @@ UPDATES: Final = case_check(
     UNDERFLOWS.of("tiny"),
     OVERFLOWS.of("large"),
     catches=(
-        "clip.epsilon",
-        "adamw.added-before-subtracting",
-        "adamw.betas-fixed",
-        "adamw.decay-subtracted-first",
-        "adamw.decimal-complement",
-        "adamw.epsilon-fixed",
-        "adamw.epsilon-pytorch",
-        "adamw.lerp",
-        "adamw.one-step",
-        "adamw.pow",
-        "adamw.rate-last",
-        "adamw.shrink-first",
-        "adamw.single-moments",
-        "adamw.square-last",
-        "training.clipped",
-        "training.single-weights",
+        "clip.epsilon adamw.added-before-subtracting adamw.betas-fixed adamw.decay-subtracted-first "
+        "adamw.decimal-complement adamw.epsilon-fixed adamw.epsilon-pytorch adamw.lerp adamw.one-step "
+        "adamw.pow adamw.rate-last adamw.shrink-first adamw.single-moments adamw.square-last training.clipped "
+        "training.single-weights"
     ),
 )

@@ -82,7 +82,7 @@ TRIES: Final = 3
     "without a window would hide all of it, so such a model is not asked.",
     cases=CASES,
     witnesses=(MOVED, STAYED),
-    catches=("window.*",),
+    catches="window.*",
 )
 def judge_window(probe: Probe) -> tuple[Finding, ...]:
     """Exchange the first token, and look at which rows move, in one call and in several."""

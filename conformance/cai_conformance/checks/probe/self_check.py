@@ -22,7 +22,8 @@ class SelfCheck:
     """What a `Check` says, and a judge of any model under probe.
 
     Attributes:
-        name, level, summary, explanation, cases, catches: as those of `Check`.
+        name, level, summary, explanation, cases: as those of `Check`.
+        catches: as that of `Check`, slugs separated by spaces.
         judge: looks at a model in its engine.
         witnesses: what it must have met, whatever the model.
         requires: a check of the same kind that must not have failed; empty if there is none.
@@ -38,7 +39,7 @@ class SelfCheck:
     witnesses: tuple[Witness, ...]
     requires: str
     of: str
-    catches: tuple[str, ...]
+    catches: str
 
     def __call__(self, probe: Probe) -> tuple[Finding, ...]:
         """Judge a model that is loaded."""
@@ -56,7 +57,7 @@ class SelfCheck:
             requires=(self.requires or "trace.convention",),
             of_edges=True,
             witnesses=self.witnesses,
-            catches=self.catches,
+            catches=tuple(self.catches.split()),
         )
 
     def belongs_to(self, phase: DecodePhase) -> bool:
@@ -76,7 +77,7 @@ def self_check(
     witnesses: tuple[Witness, ...],
     requires: str = "",
     of: str = "",
-    catches: tuple[str, ...] = (),
+    catches: str = "",
 ) -> Callable[[ProbeJudge], SelfCheck]:
     """Declare the check that a function of a probe judges; the arguments are the attributes of a `SelfCheck`."""
 
