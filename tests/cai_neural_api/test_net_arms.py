@@ -279,7 +279,8 @@ class TestHeads:
         one, three = (net_of(decoder_net(ATTENTION, futures=futures)) for futures in (1, 3))
         for net, heads in ((one, 1), (three, 3)):
             outputs = [output[0] for output in net.run(FAST, [PROMPT]).outputs]
-            for head, prediction in enumerate(Heads.of(net).predictions(outputs, 2)):
+            for head in range(heads):
+                prediction = Heads.of(net).prediction(outputs, 2, head)
                 logits = prediction.logits - np.max(prediction.logits)
                 scores = np.exp(logits) / np.exp(logits).sum()
                 assert scores == pytest.approx(prediction.scores)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from cai_conformance.verdicts import Clock
-from cai_neural_api.conversion import Model, net_to_decoder
+from cai_neural_api.conversion import net_to_decoder
 from cai_neural_api.decode.arms import (
     ArmRun,
     Budget,
@@ -25,8 +25,6 @@ from cai_neural_api.decode.arms import (
 from cai_neural_api.decode.paths import (
     DecoderPath,
     DraftPath,
-    EightBitPath,
-    EvictingPath,
     Heads,
     NetPath,
     PrefixPath,
@@ -133,8 +131,7 @@ class ArmList:
         self._clock = clock
         self._budget = Budget(settings.new_tokens, self.net.context)
         self._draft = None if draft is None else self._fitting(Net.from_file(draft))
-        self._model = _model_of(file)
-        self._add_all()
+        self._add_all(file)
 
     def _fitting(self, draft: Net) -> Net:
         check_run(draft)
@@ -146,7 +143,7 @@ class ArmList:
             raise NetInputError("draft-differs", what="tokens of context", draft=draft.context, target=needed)
         return draft
 
-    def _add_all(self) -> None:
+    def _add_all(self, file: NetFile) -> None:
         self._add(FULL, "encodes everything again, padded to the context", True, self._runner(run_full))
         ahead = look_ahead(self.net, self._arithmetic)
         if ahead is not None:
@@ -162,7 +159,7 @@ class ArmList:
             self._add_session_arms()
             if self._draft is not None:
                 self._add_draft_arm(self._draft)
-        self._add_family_arms()
+        self._add_family_arms(file)
         if self.heads.count > 1:
             name = "self-speculation"
             self._add(name, "later heads draft, head 0 verifies by encoding again", True, self._runner(run_heads))
@@ -184,8 +181,11 @@ class ArmList:
         shifts, (caches, recurrences, _) = shift_layers(net.specs), session_counts(net.specs)
         carries = bool(shifts)
 
-        def session() -> NetSession:
-            return NetSession(net, arithmetic, net.context + width, carries_shift=carries)
+        def session(eviction: Eviction | None = None, eight_bits: bool = False) -> NetSession:
+            fresh = NetSession(net, arithmetic, net.context + width, carries_shift=carries)
+            fresh.quantise(eight_bits)
+            fresh.evict(eviction)
+            return fresh
 
         if carries:
             forgetful = f"a token a step; forgets the token before at layer {shifts[0]}"
@@ -203,35 +203,34 @@ class ArmList:
         elif caches:
             self.skipped.append(SkippedArm("refeed", STAYS))
         if caches:
-            self._add_path("8 bits", "keys and values in 8 bits", False, lambda: EightBitPath(session()))
-            self._add_eviction(session)
+            # Neither is exact: 8 bits round, and eviction forgets once a token has been dropped.
+            eight_bits = "keys and values in 8 bits"
+            self._add_path("8 bits", eight_bits, False, lambda: SessionPath(session(eight_bits=True)))
+            eviction = Eviction(1, max(1, net.context // 4))
+            kept = f"keeps {eviction.sinks} sink and {eviction.recent} recent tokens"
+            try:
+                session(eviction)
+            except CaiReferenceError as error:
+                self.skipped.append(SkippedArm("evicting", str(error)))
+            else:
+                self._add_path("evicting", kept, False, lambda: SessionPath(session(eviction)))
 
-    def _add_eviction(self, session: Callable[[], NetSession]) -> None:
-        eviction = Eviction(1, max(1, self.net.context // 4))
+    def _add_family_arms(self, file: NetFile) -> None:
+        arithmetic = self._arithmetic
         try:
-            session().evict(eviction)
+            model = net_to_decoder(file)
         except CaiReferenceError as error:
-            self.skipped.append(SkippedArm("evicting", str(error)))
-            return
-        kept = f"keeps {eviction.sinks} sink and {eviction.recent} recent tokens"
-        self._add_path("evicting", kept, False, lambda: EvictingPath(session(), eviction))
-
-    def _add_family_arms(self) -> None:
-        model, arithmetic = self._model, self._arithmetic
-        if isinstance(model, CaiReferenceError):
-            self.skipped.append(SkippedArm("decoder", f"not a decoder of the family: {model}"))
+            self.skipped.append(SkippedArm("decoder", f"not a decoder of the family: {error}"))
             return
         if isinstance(model, TokenShiftDraft):
-            draft = model
-            self._add_path("decoder", "the draft that the net is", True, lambda: DraftPath(draft, arithmetic))
+            self._add_path("decoder", "the draft that the net is", True, lambda: DraftPath(model, arithmetic))
             return
-        decoder = model
-        self._add_path("decoder", "the session of the decoder that the net is", True, _opened(decoder, arithmetic))
-        if any(isinstance(mixer, LatentSpec) for mixer in decoder.configuration.mixers):
+        self._add_path("decoder", "the session of the decoder that the net is", True, _opened(model, arithmetic))
+        if any(isinstance(mixer, LatentSpec) for mixer in model.configuration.mixers):
             small = "caches latents and rotary keys only"
-            self._add_path("latent", small, True, _opened(decoder, arithmetic, LatentCache.LATENT))
+            self._add_path("latent", small, True, _opened(model, arithmetic, LatentCache.LATENT))
             absorbed = f"{small}, key and value maps absorbed"
-            self._add_path("absorbed", absorbed, True, _opened(decoder, arithmetic, LatentCache.ABSORBED))
+            self._add_path("absorbed", absorbed, True, _opened(model, arithmetic, LatentCache.ABSORBED))
 
     def _add_draft_arm(self, draft: Net) -> None:
         net, block, budget = self.net, self._settings.block, self._budget
@@ -254,11 +253,3 @@ class ArmList:
 
 def _opened(model: Decoder, arithmetic: Arithmetic, latent: LatentCache = LatentCache.HEADS) -> Callable[[], NetPath]:
     return lambda: DecoderPath(Session(model, arithmetic, SessionOptions(latent=latent)))
-
-
-def _model_of(file: NetFile) -> Model | CaiReferenceError:
-    """Return the model that a net is, or why it is none."""
-    try:
-        return net_to_decoder(file)
-    except CaiReferenceError as error:
-        return error

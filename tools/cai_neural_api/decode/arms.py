@@ -34,7 +34,7 @@ from cai_neural_api.net.graph import Net
 from cai_neural_api.net.layers.attention import DotProductAttention, DotProducts, TransposeXD
 from cai_neural_api.net.layers.learned import DiagonalSsmLayer, TokenShiftLayer
 from cai_neural_api.net.session import NetSession
-from cai_reference.arithmetic import Arithmetic
+from cai_reference.arithmetic import Arithmetic, Array
 
 REMEMBERING = (DotProductAttention, DotProducts, TransposeXD, DiagonalSsmLayer)
 """Layers that see more than the two newest tokens."""
@@ -129,26 +129,16 @@ def run_path(path: NetPath, prompt: Sequence[int], budget: Budget, clock: Clock)
     Raises:
         NetError: the net cannot be run on these ids.
     """
-    watch = _Watch(clock)
+    record = _Record(prompt, budget, clock)
     path.prefill(prompt[:-1])
-    prefill, prefill_forwards = watch.lap(), path.forwards
-    ids, predictions, steps = list(prompt), list[Prediction](), list[tuple[int, float]]()
-    while len(predictions) < budget.room(len(prompt)):
-        length = len(ids)
-        predictions.append(path.next(ids))
-        ids.append(predictions[-1].choice)
-        steps.append((length, watch.lap()))
-        if ids[-1] < budget.stop_below:
+    record.end_prefill(path.forwards)
+    while record.goes_on():
+        length = len(record.ids)
+        record.add(path.next(record.ids))
+        record.end_step(length)
+        if record.ids[-1] < budget.stop_below:
             break
-    return ArmRun(
-        tuple(prompt),
-        tuple(ids[len(prompt) :]),
-        tuple(predictions),
-        path.forwards,
-        prefill_forwards,
-        prefill,
-        tuple(steps),
-    )
+    return record.run(path.forwards)
 
 
 def run_full(net: Net, arithmetic: Arithmetic, prompt: Sequence[int], budget: Budget, clock: Clock) -> ArmRun:
@@ -168,38 +158,27 @@ def run_cached(net: Net, arithmetic: Arithmetic, prompt: Sequence[int], budget: 
 def run_heads(net: Net, arithmetic: Arithmetic, prompt: Sequence[int], budget: Budget, clock: Clock) -> ArmRun:
     """Generate with the later heads of a multi-token net as drafts, which head 0 verifies.
 
-    A pass encodes the sequence with the pending guesses. Guesses are accepted as long as head 0 agrees; the first with
-    which it does not is replaced, and behind the last guess a token is added if all were right. The row that the newest
-    token was chosen from gives the next guesses.
+    A pass encodes the sequence with the pending guesses. The row that the newest token was chosen from gives the next
+    guesses.
     """
-    watch, path, heads = _Watch(clock), PaddedPath(net, arithmetic), Heads.of(net)
-    ids, predictions, steps = list(prompt), list[Prediction](), list[tuple[int, float]]()
+    record, path, heads = _Record(prompt, budget, clock), PaddedPath(net, arithmetic), Heads.of(net)
     verified, accepted = [0] * (heads.count - 1), [0] * (heads.count - 1)
     guesses: list[int] = []
-    while len(predictions) < budget.room(len(prompt)):
-        length = len(ids)
-        outputs = path.outputs([*ids, *guesses])
-        for place in range(len(guesses) + 1):
-            if length + place == budget.context:
-                # All guesses were right, and they have filled the context: there is no room for one more.
-                break
-            predictions.append(heads.prediction(outputs, length + place - 1))
-            ids.append(predictions[-1].choice)
-            if place < len(guesses):
-                verified[place] += 1
-                if ids[-1] != guesses[place]:
-                    break
-                accepted[place] += 1
-        # The row that the newest token was chosen from.
+    while record.goes_on():
+        length = len(record.ids)
+        outputs = path.outputs([*record.ids, *guesses])
+        right = record.verify(guesses, heads, outputs, length - 1)
+        for place, is_right in enumerate(right):
+            verified[place] += 1
+            accepted[place] += is_right
         guesses = [
-            heads.prediction(outputs, len(ids) - 2, head).choice
+            heads.prediction(outputs, len(record.ids) - 2, head).choice
             for head in range(1, heads.count)
-            if len(ids) - 1 + head < budget.context
+            if len(record.ids) - 1 + head < budget.context
         ]
-        steps.append((length, watch.lap()))
-    committed = len(predictions)
-    speculation = Speculation(len(steps), tuple(verified), tuple(accepted), committed)
-    return _trimmed(prompt, ids, predictions, budget, path.forwards, 0, 0.0, steps, speculation)
+        record.end_step(length)
+    committed = len(record.predictions)
+    return record.run(path.forwards, Speculation(len(record.steps), tuple(verified), tuple(accepted), committed))
 
 
 def run_draft(
@@ -214,44 +193,30 @@ def run_draft(
         NetSessionError (not-streamable): a layer of the target needs the whole sequence.
         NetSessionError (recurrence-stays): the target has a recurrence, which cannot be cut back.
     """
-    watch, heads, width = _Watch(clock), Heads.of(net), block + 1
+    record, heads, width = _Record(prompt, budget, clock), Heads.of(net), block + 1
     session = NetSession(net, arithmetic, budget.context + width)
-    guesser = draft_path(draft, arithmetic)
-    forwards = 0
-    for first in range(0, len(prompt) - 1, width):
+    # By its two newest tokens where it sees no others, else by all tokens so far.
+    guesser = (TwoTokenPath if sees_two_tokens(draft) else PrefixPath)(draft, arithmetic)
+    windows = range(0, len(prompt) - 1, width)
+    for first in windows:
         done = min(first + width, len(prompt) - 1)
         session.step(_padded(prompt[first:done], width), first)
         session.truncate(done)
-        forwards += 1
-    prefill, prefill_forwards = watch.lap(), forwards
-    ids, predictions, steps = list(prompt), list[Prediction](), list[tuple[int, float]]()
+    record.end_prefill(len(windows))
     proposed = accepted = 0
-    while len(predictions) < budget.room(len(prompt)):
-        length = len(ids)
+    while record.goes_on():
+        length = len(record.ids)
         guesses: list[int] = []
         while len(guesses) < block and length + len(guesses) < budget.context:
-            guesses.append(guesser.next([*ids, *guesses]).choice)
-        outputs = session.step(_padded([ids[-1], *guesses], width), length - 1)
-        forwards += 1
+            guesses.append(guesser.next([*record.ids, *guesses]).choice)
+        outputs = session.step(_padded([record.ids[-1], *guesses], width), length - 1)
         proposed += len(guesses)
-        for place in range(len(guesses) + 1):
-            if length + place == budget.context:
-                break
-            predictions.append(heads.prediction(outputs, place))
-            ids.append(predictions[-1].choice)
-            if place < len(guesses):
-                if ids[-1] != guesses[place]:
-                    break
-                accepted += 1
-        session.truncate(len(ids) - 1)
-        steps.append((length, watch.lap()))
-    speculation = Speculation(len(steps), (proposed,), (accepted,), len(predictions), guesser.forwards)
-    return _trimmed(prompt, ids, predictions, budget, forwards, prefill_forwards, prefill, steps, speculation)
-
-
-def draft_path(draft: Net, arithmetic: Arithmetic) -> NetPath:
-    """Return how a draft is asked: by its two newest tokens where it sees no others, else by all tokens so far."""
-    return TwoTokenPath(draft, arithmetic) if sees_two_tokens(draft) else PrefixPath(draft, arithmetic)
+        accepted += sum(record.verify(guesses, heads, outputs, 0))
+        session.truncate(len(record.ids) - 1)
+        record.end_step(length)
+    passes = len(record.steps)
+    speculation = Speculation(passes, (proposed,), (accepted,), len(record.predictions), guesser.forwards)
+    return record.run(record.prefill_forwards + passes, speculation)
 
 
 def sees_two_tokens(net: Net) -> bool:
@@ -260,43 +225,69 @@ def sees_two_tokens(net: Net) -> bool:
     return shifts <= 1 and not any(isinstance(layer, REMEMBERING) for layer in net.layers)
 
 
-class _Watch:
-    """Measures laps: the time since the last one was read."""
+class _Record:
+    """A run under way: the tokens so far, what each was chosen from, and how long each step took."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, prompt: Sequence[int], budget: Budget, clock: Clock) -> None:
+        self.ids = list(prompt)
+        self.predictions: list[Prediction] = []
+        self.steps: list[tuple[int, float]] = []
+        self.prefill_forwards = 0
+        self._prefill = 0.0
+        self._prompt, self._context, self._room = tuple(prompt), budget.context, budget.room(len(prompt))
         self._clock = clock
         self._last = clock()
 
-    def lap(self) -> float:
-        now = self._clock()
-        seconds, self._last = now - self._last, now
-        return seconds
+    def goes_on(self) -> bool:
+        """Whether there is room for another token."""
+        return len(self.predictions) < self._room
+
+    def add(self, prediction: Prediction) -> None:
+        """Append the token that a prediction chooses."""
+        self.predictions.append(prediction)
+        self.ids.append(prediction.choice)
+
+    def verify(self, guesses: Sequence[int], heads: Heads, outputs: Sequence[Array], row: int) -> list[bool]:
+        """Append tokens as long as the guesses are right, then one that replaces the wrong guess or follows the last.
+
+        What head 0 predicts in `row` decides on the first guess. Returns for each that was looked at whether it was
+        right.
+        """
+        length, right = len(self.ids), list[bool]()
+        for place in range(len(guesses) + 1):
+            # All guesses may be right and fill the context: then there is no room for one more.
+            if length + place == self._context or not all(right):
+                break
+            self.add(heads.prediction(outputs, row + place))
+            if place < len(guesses):
+                right.append(self.ids[-1] == guesses[place])
+        return right
+
+    def end_prefill(self, forwards: int) -> None:
+        """Note the runs and the time before the first prediction."""
+        self.prefill_forwards, self._prefill = forwards, self._lap()
+
+    def end_step(self, length: int) -> None:
+        """Note the time of a step, before which the sequence had this length."""
+        self.steps.append((length, self._lap()))
+
+    def run(self, forwards: int, speculation: Speculation | None = None) -> ArmRun:
+        """Return the run, without what a speculative arm wrote behind its budget."""
+        return ArmRun(
+            self._prompt,
+            tuple(self.ids[len(self._prompt) : len(self._prompt) + self._room]),
+            tuple(self.predictions[: self._room]),
+            forwards,
+            self.prefill_forwards,
+            self._prefill,
+            tuple(self.steps),
+            speculation,
+        )
+
+    def _lap(self) -> float:
+        before, self._last = self._last, self._clock()
+        return self._last - before
 
 
 def _padded(ids: Sequence[int], width: int) -> list[int]:
     return [*ids, *[PADDING] * (width - len(ids))]
-
-
-def _trimmed(
-    prompt: Sequence[int],
-    ids: Sequence[int],
-    predictions: Sequence[Prediction],
-    budget: Budget,
-    forwards: int,
-    prefill_forwards: int,
-    prefill: float,
-    steps: Sequence[tuple[int, float]],
-    speculation: Speculation,
-) -> ArmRun:
-    """Drop what a speculative arm wrote behind its budget."""
-    room = budget.room(len(prompt))
-    return ArmRun(
-        tuple(prompt),
-        tuple(ids[len(prompt) : len(prompt) + room]),
-        tuple(predictions[:room]),
-        forwards,
-        prefill_forwards,
-        prefill,
-        tuple(steps),
-        speculation,
-    )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Final
 
 import numpy as np
 from rich.text import Text
@@ -122,16 +123,13 @@ def _outcomes(arms: Sequence[Arm], prompt: Ids, advance: Callable[[str], None]) 
     advance(arms[0].name)
     yield ArmOutcome(arms[0].name, True, full, None, None)
     for arm in arms[1:]:
-        yield _outcome(arm, prompt, full)
+        try:
+            run = arm.run(prompt)
+        except CaiReferenceError as error:
+            yield ArmOutcome(arm.name, arm.exact, None, None, None, str(error))
+        else:
+            yield ArmOutcome(arm.name, arm.exact, run, first_difference(full, run), _deviation(full, run))
         advance(arm.name)
-
-
-def _outcome(arm: Arm, prompt: Ids, full: ArmRun) -> ArmOutcome:
-    try:
-        run = arm.run(prompt)
-    except CaiReferenceError as error:
-        return ArmOutcome(arm.name, arm.exact, None, None, None, str(error))
-    return ArmOutcome(arm.name, arm.exact, run, first_difference(full, run), _deviation(full, run))
 
 
 def first_difference(full: ArmRun, run: ArmRun) -> TokenDifference | None:
@@ -156,11 +154,39 @@ def _deviation(full: ArmRun, run: ArmRun) -> float | None:
 Spell = Callable[[Sequence[int]], str]
 """From ids to the text that they stand for."""
 
+TOKENS: Final = {
+    (True, True): "equal",
+    (True, False): "DIFFER",
+    (False, True): "equal here",
+    (False, False): "differ, not exact",
+}
+"""What is said of an arm, by whether it is exact and whether its tokens are equal."""
+
+COLUMNS: Final = (
+    Column("arm"),
+    Column("tokens"),
+    Column("forwards", right=True),
+    Column("ms/token", right=True),
+    Column("logits off", right=True),
+    Column("guesses", folded=True),
+)
+
 
 def decoding_lines(found: Decoding, prompts: Sequence[str], spell: Spell, width: int) -> Iterator[Text]:
     """Yield for each prompt its continuation, a table of the arms and what differs; skipped arms and verdict last."""
     for prompt, outcomes in zip(prompts, found.outcomes, strict=True):
-        yield from _prompt_lines(prompt, outcomes, spell, width)
+        full = outcomes[0].run
+        assert full is not None
+        yield from paragraph(f"{prompt}{spell(full.new)}", width, "bold", indent="")
+        yield from paragraph(f"{len(full.prompt)} tokens, then {len(full.new)} new ones", width, "dim")
+        styles = ["" if outcome.passed else "bold red" for outcome in outcomes]
+        rows = [_row(place, outcome) for place, outcome in enumerate(outcomes)]
+        yield from table_lines(COLUMNS, rows, width, styles)
+        for outcome, style in zip(outcomes, styles, strict=True):
+            if outcome.failure:
+                yield from paragraph(f"{outcome.arm}: {outcome.failure}", width, style)
+            if outcome.difference is not None:
+                yield from paragraph(f"{outcome.arm}: {_difference_words(outcome.difference)}", width, style)
         yield Text("")
     for skipped in found.skipped:
         yield from paragraph(f"no arm {skipped.name}: {skipped.reason}", width, "dim")
@@ -191,37 +217,12 @@ def decoding_objects(found: Decoding, prompts: Sequence[str], spell: Spell) -> I
     }
 
 
-def _prompt_lines(prompt: str, outcomes: Sequence[ArmOutcome], spell: Spell, width: int) -> Iterator[Text]:
-    full = outcomes[0].run
-    assert full is not None
-    yield from paragraph(f"{prompt}{spell(full.new)}", width, "bold", indent="")
-    yield from paragraph(f"{len(full.prompt)} tokens, then {len(full.new)} new ones", width, "dim")
-    columns = (
-        Column("arm"),
-        Column("tokens"),
-        Column("forwards", right=True),
-        Column("ms/token", right=True),
-        Column("logits off", right=True),
-        Column("guesses", folded=True),
-    )
-    rows = [_row(place, outcome) for place, outcome in enumerate(outcomes)]
-    styles = ["" if outcome.passed else "bold red" for outcome in outcomes]
-    yield from table_lines(columns, rows, width, styles)
-    for outcome in outcomes:
-        if outcome.failure:
-            style = "" if outcome.passed else "bold red"
-            yield from paragraph(f"{outcome.arm}: {outcome.failure}", width, style)
-        if outcome.difference is not None:
-            style = "" if outcome.passed else "bold red"
-            yield from paragraph(f"{outcome.arm}: {_difference_words(outcome.difference)}", width, style)
-
-
 def _row(place: int, outcome: ArmOutcome) -> tuple[str, ...]:
     if outcome.run is None:
         return (outcome.arm, "failed", "", "", "", "")
     return (
         outcome.arm,
-        "" if place == 0 else _verdict(outcome),
+        "" if place == 0 else TOKENS[outcome.exact, outcome.equal],
         str(outcome.run.forwards),
         f"{outcome.run.milliseconds_per_token:.2f}",
         "" if outcome.deviation is None else f"{outcome.deviation:.0e}",
@@ -229,18 +230,10 @@ def _row(place: int, outcome: ArmOutcome) -> tuple[str, ...]:
     )
 
 
-def _verdict(outcome: ArmOutcome) -> str:
-    if outcome.exact:
-        return "equal" if outcome.equal else "DIFFER"
-    return "equal here" if outcome.equal else "differ, not exact"
-
-
-def _guesses(speculation: Speculation) -> str:
-    each = [
-        f"{accepted}/{verified}" for accepted, verified in zip(speculation.accepted, speculation.verified, strict=True)
-    ]
-    text = f"{', '.join(each)} right, {speculation.passes} passes"
-    return f"{text}, {speculation.draft_forwards} draft forwards" if speculation.draft_forwards else text
+def _guesses(made: Speculation) -> str:
+    each = [f"{accepted}/{verified}" for accepted, verified in zip(made.accepted, made.verified, strict=True)]
+    text = f"{', '.join(each)} right, {made.passes} passes"
+    return f"{text}, {made.draft_forwards} draft forwards" if made.draft_forwards else text
 
 
 def _difference_words(found: TokenDifference) -> str:
@@ -259,19 +252,10 @@ def _object(outcome: ArmOutcome, spell: Spell) -> dict[str, object]:
         "equal": outcome.equal,
         "failure": outcome.failure or None,
         "largest_logit_difference": outcome.deviation,
-        "first_difference": None
-        if difference is None
-        else {
-            "position": difference.position,
-            "expected": difference.expected,
-            "found": difference.found,
-            "expected_margin": _finite(difference.expected_margin),
-            "found_margin": _finite(difference.found_margin),
-        },
+        "first_difference": None if difference is None else _finite(asdict(difference)),
     }
     if run is None:
         return shared
-    speculation = run.speculation
     return {
         **shared,
         "ids": list(run.ids),
@@ -281,17 +265,10 @@ def _object(outcome: ArmOutcome, spell: Spell) -> dict[str, object]:
         "forwards": run.forwards,
         "prefill_forwards": run.prefill_forwards,
         "ms_per_token": run.milliseconds_per_token,
-        "speculation": None
-        if speculation is None
-        else {
-            "passes": speculation.passes,
-            "verified": list(speculation.verified),
-            "accepted": list(speculation.accepted),
-            "committed": speculation.committed,
-            "draft_forwards": speculation.draft_forwards,
-        },
+        "speculation": run.speculation and asdict(run.speculation),
     }
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(values: dict[str, float | None]) -> dict[str, float | None]:
+    """Return the values with None in place of infinity, which is a margin over no other id: JSON has no word for it."""
+    return {name: value if value is None or math.isfinite(value) else None for name, value in values.items()}

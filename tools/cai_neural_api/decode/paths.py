@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from cai_neural_api.net.cache import Eviction
 from cai_neural_api.net.graph import Net
 from cai_neural_api.net.session import NetSession
 from cai_neural_api.net.structure import LayerSpec
@@ -81,10 +80,6 @@ class Heads:
         vocabulary, count = language_model(net)
         return cls(vocabulary, count, _logit_layers(net.specs, count))
 
-    def predictions(self, outputs: Sequence[Array], row: int) -> tuple[Prediction, ...]:
-        """Return what each head predicts in a row, from the outputs [tokens, depth] of all layers."""
-        return tuple(self.prediction(outputs, row, head) for head in range(self.count))
-
     def prediction(self, outputs: Sequence[Array], row: int, head: int = 0) -> Prediction:
         """Return what one head predicts in a row, from the outputs [tokens, depth] of all layers."""
         scores = outputs[-1][row, head * self.vocabulary : (head + 1) * self.vocabulary]
@@ -119,11 +114,6 @@ class NetPath(Protocol):
         ...
 
 
-def run_outputs(net: Net, arithmetic: Arithmetic, ids: Sequence[int]) -> tuple[Array, ...]:
-    """Return the outputs [tokens, depth] of all layers for one sequence."""
-    return tuple(output[0] for output in net.run(arithmetic, [list(ids)]).outputs)
-
-
 class EncodingPath:
     """What paths share that encode tokens again for every prediction, and remember nothing."""
 
@@ -139,7 +129,7 @@ class EncodingPath:
     def encoded(self, ids: Sequence[int]) -> tuple[Array, ...]:
         """Run the net on these tokens alone, and return the outputs [tokens, depth] of all layers."""
         self.forwards += 1
-        return run_outputs(self._net, self._arithmetic, ids)
+        return tuple(output[0] for output in self._net.run(self._arithmetic, [list(ids)]).outputs)
 
 
 class PaddedPath(EncodingPath):
@@ -227,26 +217,6 @@ class SessionPath:
         self._fed += len(ids)
         return outputs
 
-    def back_to(self, length: int) -> None:
-        """Go on as if only the first `length` tokens had been fed; the session is already there."""
-        self._fed = length
-
-
-class EightBitPath(SessionPath):
-    """Streams with keys and values in 8 bits: not exact."""
-
-    def __init__(self, session: NetSession) -> None:
-        super().__init__(session)
-        session.quantise()
-
-
-class EvictingPath(SessionPath):
-    """Streams with a few sinks and recent tokens only: not exact, once a token has been dropped."""
-
-    def __init__(self, session: NetSession, eviction: Eviction) -> None:
-        super().__init__(session)
-        session.evict(eviction)
-
 
 class SnapshotPath(SessionPath):
     """Takes a snapshot before every step, goes astray by a step, and is restored."""
@@ -257,7 +227,7 @@ class SnapshotPath(SessionPath):
         # The neighbour of the right id; id 0 could not be told from padding.
         self.feed([1 if ids[-1] != 1 else min(2, self._heads.vocabulary - 1)])
         self.session.restore(snapshot)
-        self.back_to(fed)
+        self._fed = fed
         return super().next(ids)
 
 
@@ -266,9 +236,8 @@ class RefeedingPath(SessionPath):
 
     def next(self, ids: Sequence[int]) -> Prediction:
         """Cut back, then feed what was cut and what is new."""
-        length = max(0, self._fed - self._chunk)
-        self.session.truncate(length)
-        self.back_to(length)
+        self._fed = max(0, self._fed - self._chunk)
+        self.session.truncate(self._fed)
         return super().next(ids)
 
 

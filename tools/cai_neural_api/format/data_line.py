@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from cai_neural_api.errors import NetFormatError, clipped
-from cai_neural_api.format.numbers import TOO_LARGE, format_number, format_numbers, problem_of, to_float32
+from cai_neural_api.format.numbers import TOO_LARGE, format_number, format_numbers, pieces, problem_of, to_float32
 from cai_neural_api.net.structure import LayerSpec, Shape
 from cai_reference.arithmetic import Array
 
@@ -120,26 +121,16 @@ def parse_data(
     Raises:
         NetFormatError: a leaf with the layer, and the neuron and weight where one is to blame.
     """
-    fields = line.count(b"!") + 1
-    if fields != len(specs):
-        raise NetFormatError("layer-count-mismatch", structure=len(specs), data=fields)
-    return tuple(parse_field(layer, specs[layer].kind, text, volumes[layer]) for layer, text in enumerate(pieces(line)))
-
-
-def pieces(line: bytes) -> Iterator[bytes]:
-    """Yield the field of each layer, one after the other: only one of them needs to be held."""
-    start = 0
-    while (end := line.find(b"!", start)) >= 0:
-        yield line[start:end]
-        start = end + 1
-    yield line[start:]
+    found = line.count(b"!") + 1
+    if found != len(specs):
+        raise NetFormatError("layer-count-mismatch", structure=len(specs), data=found)
+    fields = enumerate(pieces(line, b"!"))
+    return tuple(parse_field(layer, specs[layer].kind, text, volumes[layer]) for layer, text in fields)
 
 
 def parse_field(layer: int, kind: str, text: bytes, volumes: Sequence[Volumes]) -> tuple[Neuron, ...]:
     """Read the neurons of one layer."""
-    expected = 0
-    for volume in volumes:
-        expected += volume.count
+    expected = sum(volume.count for volume in volumes)
     found = text.count(b"[") + 1 if text else 0
     if found != expected:
         raise NetFormatError("neuron-count-mismatch", layer=layer, kind=kind, expected=expected, found=found)
@@ -181,32 +172,25 @@ def split_neuron(layer: int, neuron: int, text: bytes, volume: Volumes) -> tuple
         NetFormatError (invalid-bias): its bias holds what no decimal holds.
         NetFormatError (invalid-weight): a weight does.
     """
+    refused = partial(NetFormatError, layer=layer, neuron=neuron)
     bias, bracket, rest = text.partition(b"]")
     if not bracket:
-        raise NetFormatError("malformed-neuron", layer=layer, neuron=neuron, problem=f"no ] behind {clipped(bias)!r}")
+        raise refused("malformed-neuron", problem=f"no ] behind {clipped(bias)!r}")
     sizes = b"%d;%d;%d" % volume.shape
     head = b"%s;%s;" % (VERSION, sizes)
     if not rest.startswith(head):
         version, *found = rest.split(b";", 4)[:4]
         if version != VERSION:
-            raise NetFormatError(
-                "malformed-neuron", layer=layer, neuron=neuron, problem=f"the version is {clipped(version)!r}, not '1'"
-            )
+            raise refused("malformed-neuron", problem=f"the version is {clipped(version)!r}, not '1'")
         if len(found) < 3:
-            raise NetFormatError("malformed-neuron", layer=layer, neuron=neuron, problem="it ends before its weights")
+            raise refused("malformed-neuron", problem="it ends before its weights")
         if b";".join(found) != sizes:
-            raise NetFormatError(
-                "volume-mismatch",
-                layer=layer,
-                neuron=neuron,
-                expected=sizes.decode("ascii"),
-                found=clipped(b";".join(found)),
-            )
-        raise NetFormatError("weight-count-mismatch", layer=layer, neuron=neuron, expected=volume.weights, found=0)
+            raise refused("volume-mismatch", expected=sizes.decode("ascii"), found=clipped(b";".join(found)))
+        raise refused("weight-count-mismatch", expected=volume.weights, found=0)
     numbers = rest[len(head) :]
     count = numbers.count(b";") + 1
     if count != volume.weights:
-        raise NetFormatError("weight-count-mismatch", layer=layer, neuron=neuron, expected=volume.weights, found=count)
+        raise refused("weight-count-mismatch", expected=volume.weights, found=count)
     if bias.translate(None, NUMERALS) or numbers.translate(None, NUMERALS + b";"):
         blame(layer, neuron, bias, numbers)
     return bias, numbers
@@ -219,15 +203,12 @@ def blame(layer: int, neuron: int, bias: bytes, numbers: bytes) -> None:
         NetFormatError (invalid-bias): the bias.
         NetFormatError (invalid-weight): the first such weight.
     """
-    problem = problem_of(bias.decode("ascii"))
-    if problem is not None:
-        raise NetFormatError("invalid-bias", layer=layer, neuron=neuron, text=clipped(bias), problem=problem)
+    refused = partial(NetFormatError, layer=layer, neuron=neuron)
+    if problem := problem_of(bias.decode("ascii")):
+        raise refused("invalid-bias", text=clipped(bias), problem=problem)
     for position, number in enumerate(numbers.split(b";")):
-        problem = problem_of(number.decode("ascii"))
-        if problem is not None:
-            raise NetFormatError(
-                "invalid-weight", layer=layer, neuron=neuron, position=position, text=clipped(number), problem=problem
-            )
+        if problem := problem_of(number.decode("ascii")):
+            raise refused("invalid-weight", position=position, text=clipped(number), problem=problem)
 
 
 def format_data(
@@ -251,9 +232,7 @@ def format_data(
 
 def format_field(layer: int, kind: str, volumes: Sequence[Volumes], neurons: Sequence[Neuron]) -> Iterator[str]:
     """Yield the neurons of one layer, written."""
-    expected = 0
-    for volume in volumes:
-        expected += volume.count
+    expected = sum(volume.count for volume in volumes)
     if len(neurons) != expected:
         raise NetFormatError("neuron-count-mismatch", layer=layer, kind=kind, expected=expected, found=len(neurons))
     index = 0
@@ -265,28 +244,19 @@ def format_field(layer: int, kind: str, volumes: Sequence[Volumes], neurons: Seq
 
 def format_neuron(layer: int, index: int, volume: Volumes, neuron: Neuron) -> str:
     """Write one neuron."""
+    refused = partial(NetFormatError, layer=layer, neuron=index)
     sizes = ";".join(map(str, volume.shape))
     if tuple(neuron.shape) != volume.shape:
-        raise NetFormatError(
-            "volume-mismatch", layer=layer, neuron=index, expected=sizes, found=";".join(map(str, neuron.shape))
-        )
+        raise refused("volume-mismatch", expected=sizes, found=";".join(map(str, neuron.shape)))
     if neuron.weights.size != volume.weights:
-        raise NetFormatError(
-            "weight-count-mismatch", layer=layer, neuron=index, expected=volume.weights, found=neuron.weights.size
-        )
+        raise refused("weight-count-mismatch", expected=volume.weights, found=neuron.weights.size)
     weights: Array = to_float32(neuron.weights.ravel())
     bias = to_float32(np.array(neuron.bias))
     if not np.isfinite(bias):
-        raise NetFormatError("invalid-bias", layer=layer, neuron=index, text=repr(neuron.bias), problem=TOO_LARGE)
+        raise refused("invalid-bias", text=repr(neuron.bias), problem=TOO_LARGE)
     finite = np.isfinite(weights)
     if not finite.all():
         position = int(finite.argmin())
-        raise NetFormatError(
-            "invalid-weight",
-            layer=layer,
-            neuron=index,
-            position=position,
-            text=repr(float(neuron.weights.ravel()[position])),
-            problem=TOO_LARGE,
-        )
+        text = repr(float(neuron.weights.ravel()[position]))
+        raise refused("invalid-weight", position=position, text=text, problem=TOO_LARGE)
     return f"{format_number(float(bias))}]1;{sizes};{format_numbers(weights)}"

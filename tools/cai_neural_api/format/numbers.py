@@ -21,7 +21,8 @@ Source: CAI NEURAL API, `NeuralFloatToStr` and `NeuralStrToFloat`, as compiled b
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import AnyStr, Final
 
 import numpy as np
 
@@ -48,6 +49,15 @@ POWERS: Final = np.array([1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10
 
 NOT_A_DECIMAL: Final = "not a decimal number"
 TOO_LARGE: Final = "beyond the range of float32"
+
+
+def pieces(text: AnyStr, separator: AnyStr) -> Iterator[AnyStr]:
+    """Yield what stands between separators, one piece after the other: a damaged text must not be split as a whole."""
+    start = 0
+    while (end := text.find(separator, start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 def to_float32(values: Array) -> Array:

@@ -16,13 +16,12 @@ Source: CAI NEURAL API, the constructors of the layer classes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from cai_neural_api.errors import GraphShapeError, NetFormatError, clipped
-from cai_neural_api.format.numbers import format_number, problem_of, read_number
+from cai_neural_api.format.numbers import format_number, pieces, problem_of, read_number
 from cai_neural_api.net.structure import INPUT, NUMBERS, PRODUCTS, LayerSpec, check_numbers, layer_shapes
 
 
@@ -50,14 +49,6 @@ def switch(name: str) -> Option:
     return Option(name, "0 or 1", lambda value: value in (0, 1))
 
 
-@dataclass(frozen=True)
-class LayerOptions:
-    """The leading integers and floats of a class; those behind them must be 0."""
-
-    integers: tuple[Option, ...] = ()
-    floats: tuple[Option, ...] = ()
-
-
 CONVOLUTION: Final = (
     size("the number of neurons"),
     fixed("the kernel size", 1),
@@ -66,42 +57,39 @@ CONVOLUTION: Final = (
     switch("the suppression of the bias"),
 )
 
-USED: Final[Mapping[str, LayerOptions]] = MappingProxyType(
-    {
-        INPUT: LayerOptions((size("SizeX"), size("SizeY"), size("the depth"), switch("the error flag"))),
-        "TNNetEmbedding": LayerOptions(
-            (size("the vocabulary size"), size("the embedding size"), switch("EncodeZero")), (size("the scale"),)
+USED: Final[Mapping[str, tuple[Sequence[Option], Sequence[Option]]]] = {
+    INPUT: ((size("SizeX"), size("SizeY"), size("the depth"), switch("the error flag")), ()),
+    "TNNetEmbedding": (
+        (size("the vocabulary size"), size("the embedding size"), switch("EncodeZero")),
+        (size("the scale"),),
+    ),
+    "TNNetPointwiseConvLinear": (CONVOLUTION, ()),
+    "TNNetPointwiseConvReLU": (CONVOLUTION, ()),
+    "TNNetGroupedPointwiseConvLinear": ((*CONVOLUTION, size("the number of groups")), ()),
+    "TNNetInterleaveChannels": ((size("the step"),), ()),
+    "TNNetScaledDotProductAttention": (
+        (
+            size("d_k"),
+            switch("the causal mask"),
+            Option("the window", "0 or more", lambda value: value >= 0),
+            fixed("the bidirectional window", 0),
+            fixed("the segment mask", 0),
         ),
-        "TNNetPointwiseConvLinear": LayerOptions(CONVOLUTION),
-        "TNNetPointwiseConvReLU": LayerOptions(CONVOLUTION),
-        "TNNetGroupedPointwiseConvLinear": LayerOptions((*CONVOLUTION, size("the number of groups"))),
-        "TNNetInterleaveChannels": LayerOptions((size("the step"),)),
-        "TNNetScaledDotProductAttention": LayerOptions(
-            (
-                size("d_k"),
-                switch("the causal mask"),
-                Option("the window", "0 or more", lambda value: value >= 0),
-                fixed("the bidirectional window", 0),
-                fixed("the segment mask", 0),
-            ),
-            (fixed("the soft cap of scores", 0),),
+        (fixed("the soft cap of scores", 0),),
+    ),
+    "TNNetRotaryEmbedding": (
+        (
+            fixed("the scaling mode", 0),
+            fixed("the original context of a scaling mode", 0),
+            fixed("the flag of a scaling mode", 0),
         ),
-        "TNNetRotaryEmbedding": LayerOptions(
-            (
-                fixed("the scaling mode", 0),
-                fixed("the original context of a scaling mode", 0),
-                fixed("the flag of a scaling mode", 0),
-            ),
-            (Option("the base", "above 0", lambda value: value > 0),),
-        ),
-        "TNNetPointwiseSoftMax": LayerOptions((switch("the skipped derivative"), switch("the mask NoForward"))),
-        "TNNetNegate": LayerOptions(floats=(fixed("the factor", -1),)),
-        PRODUCTS: LayerOptions((size("factor A"), size("factor B"), switch("the mask NoForward"))),
-    }
-)
-"""The classes that use numbers."""
-
-NONE_USED: Final = LayerOptions()
+        (Option("the base", "above 0", lambda value: value > 0),),
+    ),
+    "TNNetPointwiseSoftMax": ((switch("the skipped derivative"), switch("the mask NoForward")), ()),
+    "TNNetNegate": ((), (fixed("the factor", -1),)),
+    PRODUCTS: ((size("factor A"), size("factor B"), switch("the mask NoForward")), ()),
+}
+"""The leading integers and floats of the classes that use numbers; those behind them must be 0."""
 
 LOWEST: Final = -(2**31)
 HIGHEST: Final = 2**31 - 1
@@ -123,9 +111,9 @@ def check_options(specs: Sequence[LayerSpec]) -> None:
     for index, spec in enumerate(specs):
         check_numbers(index, spec)
         check_ranges(index, spec)
-        used = USED.get(spec.kind, NONE_USED)
-        check_used(index, spec.kind, "integer", spec.integers, used.integers)
-        check_used(index, spec.kind, "float", spec.floats, used.floats)
+        integers, floats = USED.get(spec.kind, ((), ()))
+        check_used(index, spec, "integer", spec.integers, integers)
+        check_used(index, spec, "float", spec.floats, floats)
 
 
 def check_ranges(index: int, spec: LayerSpec) -> None:
@@ -140,14 +128,12 @@ def check_ranges(index: int, spec: LayerSpec) -> None:
             if not LOWEST <= value <= HIGHEST:
                 raise NetFormatError("integer-out-of-range", layer=index, what=what, text=str(value))
     for position, number in enumerate(spec.floats):
-        problem = problem_of(repr(float(number)))
-        if problem is not None:
-            raise NetFormatError(
-                "invalid-structure-float", layer=index, position=position, text=repr(number), problem=problem
-            )
+        if problem := problem_of(repr(float(number))):
+            fields = {"position": position, "text": repr(number), "problem": problem}
+            raise NetFormatError("invalid-structure-float", layer=index, **fields)
 
 
-def check_used(layer: int, kind: str, what: str, values: Sequence[float], options: Sequence[Option]) -> None:
+def check_used(index: int, spec: LayerSpec, what: str, values: Sequence[float], options: Sequence[Option]) -> None:
     """Check one kind of numbers of a layer.
 
     Raises:
@@ -156,14 +142,8 @@ def check_used(layer: int, kind: str, what: str, values: Sequence[float], option
     for position, value in enumerate(values):
         option = options[position] if position < len(options) else fixed(f"{what} {position}, which is not used,", 0)
         if not option.accepts(value):
-            raise NetFormatError(
-                "unsupported-option",
-                layer=layer,
-                kind=kind,
-                option=option.name,
-                value=value,
-                supported=option.supported,
-            )
+            fields = {"option": option.name, "value": value, "supported": option.supported}
+            raise NetFormatError("unsupported-option", layer=index, kind=spec.kind, **fields)
 
 
 INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
@@ -202,15 +182,6 @@ def format_structure(specs: Sequence[LayerSpec]) -> str:
     check_options(specs)
     layer_shapes(specs)
     return "#".join(format_layer(spec) for spec in specs)
-
-
-def pieces(text: str, separator: str) -> Iterator[str]:
-    """Yield what stands between separators, one piece after the other: a damaged text must not be split as a whole."""
-    start = 0
-    while (end := text.find(separator, start)) >= 0:
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
 
 
 def parse_layer(layer: int, text: str) -> LayerSpec:
@@ -260,11 +231,9 @@ def parse_float(layer: int, position: int, text: str) -> float:
     Raises:
         NetFormatError (invalid-structure-float): it is not a decimal, or beyond float32.
     """
-    problem = problem_of(text)
-    if problem is not None:
-        raise NetFormatError(
-            "invalid-structure-float", layer=layer, position=position, text=clipped(text), problem=problem
-        )
+    if problem := problem_of(text):
+        fields = {"position": position, "text": clipped(text), "problem": problem}
+        raise NetFormatError("invalid-structure-float", layer=layer, **fields)
     return read_number(text)
 
 

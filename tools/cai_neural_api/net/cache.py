@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -16,22 +16,6 @@ from cai_neural_api.net.layers.attention import DotProductAttention
 from cai_neural_api.net.layers.learned import DiagonalSsmLayer, TokenShiftLayer
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd.operations import sigmoid
-
-
-class NetMemory(Protocol):
-    """What is kept of one layer from step to step, so that a step that fails can be taken back."""
-
-    def feed(self, arithmetic: Arithmetic, x: Array) -> Array:
-        """Take in tokens [tokens, depth] and return the layer's output for them."""
-        ...
-
-    def mark(self) -> None:
-        """Make this the point to which `undo` returns."""
-        ...
-
-    def undo(self) -> None:
-        """Take back everything since the mark."""
-        ...
 
 
 class VectorMemory:
@@ -220,6 +204,13 @@ class AttentionCache:
         p = arithmetic.exp(scores - scores.max())
         p /= arithmetic.sum(p)
         return arithmetic.matmul(p.T, seen[:, self._width :]).reshape(self._width)
+
+
+NetMemory: TypeAlias = AttentionCache | Recurrence | PreviousToken
+"""What is kept of one layer from step to step: it is fed tokens [tokens, depth] and gives the layer's output for them.
+
+`mark` sets the point to which `undo` returns, so that a step that fails can be taken back.
+"""
 
 
 def _in_eight_bits(row: Array) -> Array:

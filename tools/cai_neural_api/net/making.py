@@ -6,7 +6,6 @@ Gradients on their way back: what the consumers of each layer's output hand to i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -108,14 +107,12 @@ def check_neurons(index: int, spec: LayerSpec, volumes: Sequence[Volumes], neuro
     """
     sizes = [volume.weights for volume in volumes for _ in range(volume.count)]
     if len(sizes) != len(neurons):
-        raise NetFormatError(
-            "neuron-count-mismatch", layer=index, kind=spec.kind, expected=len(sizes), found=len(neurons)
-        )
+        counts = {"expected": len(sizes), "found": len(neurons)}
+        raise NetFormatError("neuron-count-mismatch", layer=index, kind=spec.kind, **counts)
     for place, (size, neuron) in enumerate(zip(sizes, neurons, strict=True)):
-        if size != neuron.weights.size:
-            raise NetFormatError(
-                "weight-count-mismatch", layer=index, neuron=place, expected=size, found=neuron.weights.size
-            )
+        found = neuron.weights.size
+        if size != found:
+            raise NetFormatError("weight-count-mismatch", layer=index, neuron=place, expected=size, found=found)
 
 
 def learned_of(spec: LayerSpec, neurons: Sequence[Neuron]) -> Learned:
@@ -156,43 +153,37 @@ def _array_shapes(spec: LayerSpec, volumes: Sequence[Volumes]) -> Iterator[tuple
 WithoutWeights: TypeAlias = Callable[[LayerSpec, int], Layer]
 WithWeights: TypeAlias = Callable[[LayerSpec, Learned], Layer]
 
-WITHOUT_WEIGHTS: Final[Mapping[str, WithoutWeights]] = MappingProxyType(
-    {
-        INPUT: lambda spec, depth: Input(),
-        "TNNetInterleaveChannels": lambda spec, depth: ChannelChoice.of(interleaving(depth, spec.integers[0])),
-        SELECTS: lambda spec, depth: ChannelChoice.of(spec.listed),
-        "TNNetDeepConcat": lambda spec, depth: Concatenation(),
-        "TNNetSum": lambda spec, depth: Sum(len(spec.listed)),
-        "TNNetNegate": lambda spec, depth: Negate(),
-        "TNNetRotaryEmbedding": lambda spec, depth: Rotary(spec.floats[0]),
-        "TNNetScaledDotProductAttention": lambda spec, depth: DotProductAttention(
-            spec.integers[0], causal=spec.integers[1] > 0, window=spec.integers[2] or None
-        ),
-        PRODUCTS: lambda spec, depth: DotProducts(masked=spec.integers[2] > 0),
-        "TNNetTransposeXD": lambda spec, depth: TransposeXD(),
-        "TNNetPointwiseSoftMax": lambda spec, depth: Softmax(
-            straight=spec.integers[0] > 0, masked=spec.integers[1] > 0
-        ),
-        "TNNetReLU": lambda spec, depth: Relu(),
-        "TNNetSignedSquareRoot1": lambda spec, depth: SignedSquareRoot(),
-        "TNNetSwiGLU": lambda spec, depth: SwiGlu(),
-    }
-)
+WITHOUT_WEIGHTS: Final[Mapping[str, WithoutWeights]] = {
+    INPUT: lambda spec, depth: Input(),
+    "TNNetInterleaveChannels": lambda spec, depth: ChannelChoice.of(interleaving(depth, spec.integers[0])),
+    SELECTS: lambda spec, depth: ChannelChoice.of(spec.listed),
+    "TNNetDeepConcat": lambda spec, depth: Concatenation(),
+    "TNNetSum": lambda spec, depth: Sum(len(spec.listed)),
+    "TNNetNegate": lambda spec, depth: Negate(),
+    "TNNetRotaryEmbedding": lambda spec, depth: Rotary(spec.floats[0]),
+    "TNNetScaledDotProductAttention": lambda spec, depth: DotProductAttention(
+        spec.integers[0], causal=spec.integers[1] > 0, window=spec.integers[2] or None
+    ),
+    PRODUCTS: lambda spec, depth: DotProducts(masked=spec.integers[2] > 0),
+    "TNNetTransposeXD": lambda spec, depth: TransposeXD(),
+    "TNNetPointwiseSoftMax": lambda spec, depth: Softmax(straight=spec.integers[0] > 0, masked=spec.integers[1] > 0),
+    "TNNetReLU": lambda spec, depth: Relu(),
+    "TNNetSignedSquareRoot1": lambda spec, depth: SignedSquareRoot(),
+    "TNNetSwiGLU": lambda spec, depth: SwiGlu(),
+}
 """Classes that have nothing to learn."""
 
-WITH_WEIGHTS: Final[Mapping[str, WithWeights]] = MappingProxyType(
-    {
-        EMBEDDING: lambda spec, learned: Embedding(learned, encodes_zero=spec.integers[2] > 0),
-        "TNNetPointwiseConvLinear": lambda spec, learned: PointwiseConvolution(learned, biased=spec.integers[4] == 0),
-        "TNNetPointwiseConvReLU": lambda spec, learned: PointwiseConvolution(
-            learned, biased=spec.integers[4] == 0, rectified=True
-        ),
-        "TNNetGroupedPointwiseConvLinear": lambda spec, learned: GroupedConvolution(
-            learned, groups=spec.integers[5], biased=spec.integers[4] == 0
-        ),
-        "TNNetDyT": lambda spec, learned: DynamicTanhLayer(learned),
-        "TNNetTokenShift": lambda spec, learned: TokenShiftLayer(learned),
-        "TNNetDiagonalSSM": lambda spec, learned: DiagonalSsmLayer(learned),
-    }
-)
+WITH_WEIGHTS: Final[Mapping[str, WithWeights]] = {
+    EMBEDDING: lambda spec, learned: Embedding(learned, encodes_zero=spec.integers[2] > 0),
+    "TNNetPointwiseConvLinear": lambda spec, learned: PointwiseConvolution(learned, biased=spec.integers[4] == 0),
+    "TNNetPointwiseConvReLU": lambda spec, learned: PointwiseConvolution(
+        learned, biased=spec.integers[4] == 0, rectified=True
+    ),
+    "TNNetGroupedPointwiseConvLinear": lambda spec, learned: GroupedConvolution(
+        learned, groups=spec.integers[5], biased=spec.integers[4] == 0
+    ),
+    "TNNetDyT": lambda spec, learned: DynamicTanhLayer(learned),
+    "TNNetTokenShift": lambda spec, learned: TokenShiftLayer(learned),
+    "TNNetDiagonalSSM": lambda spec, learned: DiagonalSsmLayer(learned),
+}
 """Classes that learn."""

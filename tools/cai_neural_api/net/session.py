@@ -151,7 +151,10 @@ class NetSession:
         for memory in self._memories:
             memory.mark()
         try:
-            outputs = self._compute(x, position)
+            outputs: list[Array] = []
+            with np.errstate(over="ignore", invalid="ignore"):
+                for sources, passage in self._passages:
+                    outputs.append(passage([outputs[source] for source in sources] or [x], position))
             self.net.check_finite(outputs)
         except BaseException:
             for memory in self._memories:
@@ -237,13 +240,6 @@ class NetSession:
             cache.restore(held)
         for memory, vector in zip(self._vectors(), (*snapshot.recurrences, *snapshot.shifts), strict=True):
             memory.vector = vector
-
-    def _compute(self, x: Array, position: int) -> list[Array]:
-        outputs: list[Array] = []
-        with np.errstate(over="ignore", invalid="ignore"):
-            for sources, passage in self._passages:
-                outputs.append(passage([outputs[source] for source in sources] or [x], position))
-        return outputs
 
     def _passage(self, index: int, layer: Layer, memory: NetMemory | None) -> Passage:
         """Return the way through one layer."""

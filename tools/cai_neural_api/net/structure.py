@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from cai_neural_api.errors import GraphShapeError
@@ -97,6 +96,11 @@ def layer_shapes(specs: Sequence[LayerSpec]) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
+def misfit(code: str, index: int, spec: LayerSpec, **fields: object) -> GraphShapeError:
+    """Return the error of a layer that does not fit, by its index and class."""
+    return GraphShapeError(code, layer=index, kind=spec.kind, **fields)
+
+
 def check_numbers(index: int, spec: LayerSpec) -> None:
     """Check that a layer's class is known, and that it states as many numbers as every layer does.
 
@@ -105,11 +109,10 @@ def check_numbers(index: int, spec: LayerSpec) -> None:
         GraphShapeError (wrong-number-count): not eight integers, or not eight floats.
     """
     if spec.kind not in RULES:
-        raise GraphShapeError("unknown-layer-class", layer=index, kind=spec.kind)
-    if len(spec.integers) != NUMBERS:
-        raise GraphShapeError("wrong-number-count", layer=index, what="integers", found=len(spec.integers))
-    if len(spec.floats) != NUMBERS:
-        raise GraphShapeError("wrong-number-count", layer=index, what="floats", found=len(spec.floats))
+        raise misfit("unknown-layer-class", index, spec)
+    for what, found in (("integers", len(spec.integers)), ("floats", len(spec.floats))):
+        if found != NUMBERS:
+            raise GraphShapeError("wrong-number-count", layer=index, what=what, found=found)
 
 
 def check_sources(index: int, spec: LayerSpec) -> None:
@@ -131,13 +134,13 @@ def check_sources(index: int, spec: LayerSpec) -> None:
         check_earlier(index, spec, "predecessor", (spec.previous,))
     if spec.kind in JOINS:
         if not spec.listed:
-            raise GraphShapeError("list-missing", layer=index, kind=spec.kind, what="layers")
+            raise misfit("list-missing", index, spec, what="layers")
         check_earlier(index, spec, "input", spec.listed)
     elif spec.kind == SELECTS:
         if not spec.listed:
-            raise GraphShapeError("list-missing", layer=index, kind=spec.kind, what="channels")
+            raise misfit("list-missing", index, spec, what="channels")
     elif spec.listed:
-        raise GraphShapeError("list-unexpected", layer=index, kind=spec.kind, found=len(spec.listed))
+        raise misfit("list-unexpected", index, spec, found=len(spec.listed))
     if spec.kind == PRODUCTS:
         check_earlier(index, spec, "factor", spec.inputs)
 
@@ -150,9 +153,7 @@ def check_earlier(index: int, spec: LayerSpec, role: str, sources: Sequence[int]
     """
     for source in sources:
         if not 0 <= source < index:
-            raise GraphShapeError(
-                "source-not-earlier", layer=index, kind=spec.kind, role=role, source=source, last=index - 1
-            )
+            raise misfit("source-not-earlier", index, spec, role=role, source=source, last=index - 1)
 
 
 def positive(index: int, spec: LayerSpec, what: str, value: int) -> int:
@@ -162,24 +163,26 @@ def positive(index: int, spec: LayerSpec, what: str, value: int) -> int:
         GraphShapeError (size-out-of-range): it is below 1.
     """
     if value < 1:
-        raise GraphShapeError(
-            "size-out-of-range", layer=index, kind=spec.kind, what=what, value=value, needed="1 or more"
-        )
+        raise misfit("size-out-of-range", index, spec, what=what, value=value, needed="1 or more")
     return value
+
+
+def check_depth(index: int, spec: LayerSpec, source: Shape, divisor: int, needed: str) -> None:
+    """Check that the depth of what a layer reads is a multiple of a number.
+
+    Raises:
+        GraphShapeError (depth-does-not-fit): it is not; `needed` says what would be.
+    """
+    if source.depth % divisor:
+        raise misfit("depth-does-not-fit", index, spec, depth=source.depth, needed=needed)
 
 
 def input_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Take the three sizes that an input states; SizeY must be 1."""
     tokens, height, depth = spec.integers[:3]
     if height != 1:
-        raise GraphShapeError(
-            "size-out-of-range",
-            layer=index,
-            kind=spec.kind,
-            what="SizeY",
-            value=height,
-            needed="1, as in every sequence",
-        )
+        needed = "1, as in every sequence"
+        raise misfit("size-out-of-range", index, spec, what="SizeY", value=height, needed=needed)
     return Shape(positive(index, spec, "SizeX", tokens), positive(index, spec, "the depth", depth))
 
 
@@ -188,9 +191,7 @@ def embedding_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Sh
     (source,) = sources
     positive(index, spec, "the vocabulary size", spec.integers[0])
     if source.depth != 1:
-        raise GraphShapeError(
-            "depth-does-not-fit", layer=index, kind=spec.kind, depth=source.depth, needed="1, an id a token"
-        )
+        raise misfit("depth-does-not-fit", index, spec, depth=source.depth, needed="1, an id a token")
     return Shape(source.tokens, positive(index, spec, "the embedding size", spec.integers[1]))
 
 
@@ -202,42 +203,21 @@ def convolution_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> 
 
 def grouped_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Give one channel a neuron; the groups divide the neurons and the channels that they read."""
-    (source,) = sources
     shape = convolution_shape(index, spec, sources)
     groups = positive(index, spec, "the number of groups", spec.integers[5])
+    needed = f"a multiple of {groups} groups"
     if shape.depth % groups:
-        raise GraphShapeError(
-            "size-out-of-range",
-            layer=index,
-            kind=spec.kind,
-            what="the number of neurons",
-            value=shape.depth,
-            needed=f"a multiple of {groups} groups",
-        )
-    if source.depth % groups:
-        raise GraphShapeError(
-            "depth-does-not-fit",
-            layer=index,
-            kind=spec.kind,
-            depth=source.depth,
-            needed=f"a multiple of {groups} groups",
-        )
+        what = "the number of neurons"
+        raise misfit("size-out-of-range", index, spec, what=what, value=shape.depth, needed=needed)
+    check_depth(index, spec, sources[0], groups, needed)
     return shape
 
 
 def interleaved_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Reorder channels; only a step that divides the depth is sure to be a permutation."""
-    (source,) = sources
     step = positive(index, spec, "the step", spec.integers[0])
-    if source.depth % step:
-        raise GraphShapeError(
-            "depth-does-not-fit",
-            layer=index,
-            kind=spec.kind,
-            depth=source.depth,
-            needed=f"a multiple of the step {step}",
-        )
-    return source
+    check_depth(index, spec, sources[0], step, f"a multiple of the step {step}")
+    return sources[0]
 
 
 def attention_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
@@ -245,110 +225,69 @@ def attention_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Sh
     (source,) = sources
     width = positive(index, spec, "d_k", spec.integers[0])
     if source.depth != 3 * width:
-        raise GraphShapeError(
-            "depth-does-not-fit",
-            layer=index,
-            kind=spec.kind,
-            depth=source.depth,
-            needed=f"{3 * width}, three times the d_k of {width}",
-        )
+        needed = f"{3 * width}, three times the d_k of {width}"
+        raise misfit("depth-does-not-fit", index, spec, depth=source.depth, needed=needed)
     return Shape(source.tokens, width)
 
 
 def rotary_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Turn pairs of channels."""
-    (source,) = sources
-    if source.depth % 2:
-        raise GraphShapeError(
-            "depth-does-not-fit",
-            layer=index,
-            kind=spec.kind,
-            depth=source.depth,
-            needed="an even one, since pairs of channels are turned",
-        )
-    return source
+    check_depth(index, spec, sources[0], 2, "an even one, since pairs of channels are turned")
+    return sources[0]
 
 
 def swiglu_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Gate one half of the channels by the other."""
     (source,) = sources
-    if source.depth % 2:
-        raise GraphShapeError(
-            "depth-does-not-fit",
-            layer=index,
-            kind=spec.kind,
-            depth=source.depth,
-            needed="an even one, since one half gates the other",
-        )
+    check_depth(index, spec, source, 2, "an even one, since one half gates the other")
     return Shape(source.tokens, source.depth // 2)
 
 
 def products_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Multiply every row of B with every row of A: a row for each of B, a channel for each of A."""
     a, b = sources
-    if a.depth != b.depth:
-        raise GraphShapeError(
-            "inputs-differ",
-            layer=index,
-            kind=spec.kind,
-            what="channels",
-            first=spec.inputs[0],
-            expected=a.depth,
-            source=spec.inputs[1],
-            found=b.depth,
-        )
+    check_equal(index, spec, "channels", [a.depth, b.depth])
     return Shape(b.tokens, a.tokens)
 
 
 def sum_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Add layers of one shape."""
-    same(index, spec, "tokens", [source.tokens for source in sources])
-    same(index, spec, "channels", [source.depth for source in sources])
+    check_equal(index, spec, "tokens", [source.tokens for source in sources])
+    check_equal(index, spec, "channels", [source.depth for source in sources])
     return sources[0]
 
 
 def concatenation_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Set the channels of layers of one length side by side."""
-    same(index, spec, "tokens", [source.tokens for source in sources])
-    depth = 0
-    for source in sources:
-        depth += source.depth
-    return Shape(sources[0].tokens, depth)
+    check_equal(index, spec, "tokens", [source.tokens for source in sources])
+    return Shape(sources[0].tokens, sum(source.depth for source in sources))
 
 
-def same(index: int, spec: LayerSpec, what: str, sizes: Sequence[int]) -> None:
-    """Check that all sizes are that of the first.
+def check_equal(index: int, spec: LayerSpec, what: str, sizes: Sequence[int]) -> None:
+    """Check that all inputs of a layer have the size of the first.
 
     Raises:
         GraphShapeError (inputs-differ): for the first that differs.
     """
-    for source, size in zip(spec.listed, sizes, strict=True):
-        if size != sizes[0]:
-            raise GraphShapeError(
-                "inputs-differ",
-                layer=index,
-                kind=spec.kind,
-                what=what,
-                first=spec.listed[0],
-                expected=sizes[0],
-                source=source,
-                found=size,
-            )
+    first, expected = spec.inputs[0], sizes[0]
+    for source, found in zip(spec.inputs, sizes, strict=True):
+        if found != expected:
+            fields = {"what": what, "first": first, "expected": expected, "source": source, "found": found}
+            raise misfit("inputs-differ", index, spec, **fields)
 
 
 def split_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Pick channels."""
-    (source,) = sources
+    depth = sources[0].depth
     for place, channel in enumerate(spec.listed):
-        if not 0 <= channel < source.depth:
-            raise GraphShapeError("channel-out-of-range", layer=index, place=place, channel=channel, depth=source.depth)
-    return Shape(source.tokens, len(spec.listed))
+        if not 0 <= channel < depth:
+            raise GraphShapeError("channel-out-of-range", layer=index, place=place, channel=channel, depth=depth)
+    return Shape(sources[0].tokens, len(spec.listed))
 
 
 def transposed_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
     """Swap tokens and channels."""
-    (source,) = sources
-    return Shape(source.depth, source.tokens)
+    return Shape(sources[0].depth, sources[0].tokens)
 
 
 def unchanged_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Shape:
@@ -356,29 +295,27 @@ def unchanged_shape(index: int, spec: LayerSpec, sources: Sequence[Shape]) -> Sh
     return sources[0]
 
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
-    {
-        INPUT: input_shape,
-        "TNNetEmbedding": embedding_shape,
-        "TNNetPointwiseConvLinear": convolution_shape,
-        "TNNetPointwiseConvReLU": convolution_shape,
-        "TNNetGroupedPointwiseConvLinear": grouped_shape,
-        "TNNetInterleaveChannels": interleaved_shape,
-        "TNNetScaledDotProductAttention": attention_shape,
-        "TNNetRotaryEmbedding": rotary_shape,
-        "TNNetPointwiseSoftMax": unchanged_shape,
-        "TNNetNegate": unchanged_shape,
-        PRODUCTS: products_shape,
-        "TNNetDyT": unchanged_shape,
-        "TNNetSwiGLU": swiglu_shape,
-        "TNNetReLU": unchanged_shape,
-        "TNNetTokenShift": unchanged_shape,
-        "TNNetDiagonalSSM": unchanged_shape,
-        "TNNetSum": sum_shape,
-        "TNNetDeepConcat": concatenation_shape,
-        SELECTS: split_shape,
-        "TNNetSignedSquareRoot1": unchanged_shape,
-        "TNNetTransposeXD": transposed_shape,
-    }
-)
+RULES: Final[Mapping[str, Rule]] = {
+    INPUT: input_shape,
+    "TNNetEmbedding": embedding_shape,
+    "TNNetPointwiseConvLinear": convolution_shape,
+    "TNNetPointwiseConvReLU": convolution_shape,
+    "TNNetGroupedPointwiseConvLinear": grouped_shape,
+    "TNNetInterleaveChannels": interleaved_shape,
+    "TNNetScaledDotProductAttention": attention_shape,
+    "TNNetRotaryEmbedding": rotary_shape,
+    "TNNetPointwiseSoftMax": unchanged_shape,
+    "TNNetNegate": unchanged_shape,
+    PRODUCTS: products_shape,
+    "TNNetDyT": unchanged_shape,
+    "TNNetSwiGLU": swiglu_shape,
+    "TNNetReLU": unchanged_shape,
+    "TNNetTokenShift": unchanged_shape,
+    "TNNetDiagonalSSM": unchanged_shape,
+    "TNNetSum": sum_shape,
+    "TNNetDeepConcat": concatenation_shape,
+    SELECTS: split_shape,
+    "TNNetSignedSquareRoot1": unchanged_shape,
+    "TNNetTransposeXD": transposed_shape,
+}
 """The known classes, and how each turns the shapes that it reads into its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from cai_neural_api.conversion import net_to_decoder
 from cai_neural_api.decode.arms import Budget, run_path
@@ -12,7 +12,7 @@ from cai_neural_api.net.graph import Net
 from cai_neural_api.net.layers.attention import WHOLE_SEQUENCE
 from cai_neural_api.structure import ATTENTION, EMBEDDING, SWIGLU, embedding_vocabulary, session_counts
 from cai_neural_api.verify.samples import DecodeCase, Ids, NetSample
-from cai_neural_api.verify.session_checks import Measure, SampleComparison, Tally
+from cai_neural_api.verify.session_checks import Measure, SampleComparison
 from cai_reference.arithmetic import Arithmetic
 from cai_reference.errors import CaiReferenceError
 from cai_reference.models.decoder import Decoder, LatentSpec
@@ -28,7 +28,7 @@ def no_clock() -> float:
 
 def count_check(net: Net, sample: NetSample, source: str) -> Iterator[SampleComparison]:
     """Compare what the sample counts with the layers."""
-    tally = Tally("counts and sizes", source)
+    tally = SampleComparison("counts and sizes", source)
     vocabulary, depth = embedding_vocabulary(net.specs), net.shapes[-1].depth
     known: list[tuple[str, int | None, int]] = [
         ("weights", sample.weights, net.weight_count),
@@ -46,9 +46,8 @@ def count_check(net: Net, sample: NetSample, source: str) -> Iterator[SampleComp
     for name, expected, found in known:
         if expected is not None:
             tally.equal(expected, found, name)
-    result = tally.result()
-    if result.values:
-        yield result
+    if tally.values:
+        yield tally
 
 
 def _stated_sizes(net: Net) -> Iterator[tuple[str, str, int]]:
@@ -84,7 +83,7 @@ def forward_check(
     """Compare the output rows of whole inputs."""
     if not sample.forward:
         return
-    tally = Tally("forward rows", source, tolerance, Measure.ABSOLUTE)
+    tally = SampleComparison("forward rows", source, tolerance, Measure.ABSOLUTE)
     for number, case in enumerate(sample.forward):
         try:
             found = net.run(arithmetic, [case.input]).output[0]
@@ -96,28 +95,8 @@ def forward_check(
             tally.missing(f"example {number}: expected {len(case.output)} rows, found {found.shape[0]}")
             continue
         for row, expected in enumerate(case.output):
-            tally.numbers(expected, found[row], _in_row(f"example {number}, row {row}"))
-    yield tally.result()
-
-
-def decode_checks(
-    net: Net, sample: NetSample, source: str, arithmetic: Arithmetic, tolerance: float
-) -> Iterator[SampleComparison]:
-    """Compare decoded tokens, way by way, and the rows that came out of the session on the way."""
-    yield from _tokens("tokens, full re-encode", net, sample, source, arithmetic, lambda case: case.greedy_full, _full)
-    yield from _tokens("tokens, session", net, sample, source, arithmetic, lambda case: case.greedy_session, _session)
-    yield from _tokens(
-        "tokens, streamed generator", net, sample, source, arithmetic, lambda case: case.streamed, _session, STREAM_END
-    )
-    yield from _tokens(
-        "tokens, net-level incremental", net, sample, source, arithmetic, lambda case: case.incremental, _incremental
-    )
-    yield from _tokens("tokens, width 2", net, sample, source, arithmetic, lambda case: case.width2, TwoTokenPath)
-    yield from _session_rows(net, sample, source, arithmetic, tolerance)
-
-
-def _full(net: Net, arithmetic: Arithmetic) -> NetPath:
-    return PaddedPath(net, arithmetic)
+            tally.numbers(expected, found[row], f"example {number}, row {row}", "channel")
+    yield tally
 
 
 def _session(net: Net, arithmetic: Arithmetic) -> SessionPath | ForgetfulPath:
@@ -127,41 +106,45 @@ def _session(net: Net, arithmetic: Arithmetic) -> SessionPath | ForgetfulPath:
     return SessionPath.open(net, arithmetic)
 
 
-def _incremental(net: Net, arithmetic: Arithmetic) -> NetPath:
+def _incremental(net: Net, arithmetic: Arithmetic) -> SessionPath:
     return SessionPath.open(net, arithmetic, carries_shift=True)
 
 
-def _tokens(
-    quantity: str,
-    net: Net,
-    sample: NetSample,
-    source: str,
-    arithmetic: Arithmetic,
-    measured: Callable[[DecodeCase], Ids | None],
-    path: Callable[[Net, Arithmetic], NetPath],
-    stop_below: int = 0,
+Way: TypeAlias = tuple[str, Callable[[DecodeCase], Ids | None], Callable[[Net, Arithmetic], NetPath], int]
+
+WAYS: Final[tuple[Way, ...]] = (
+    ("full re-encode", lambda case: case.greedy_full, PaddedPath, 0),
+    ("session", lambda case: case.greedy_session, _session, 0),
+    ("streamed generator", lambda case: case.streamed, _session, STREAM_END),
+    ("net-level incremental", lambda case: case.incremental, _incremental, 0),
+    ("width 2", lambda case: case.width2, TwoTokenPath, 0),
+)
+"""The ways to decode: what a sample has of each, how it is done here, and below which id it stops."""
+
+
+def decode_checks(
+    net: Net, sample: NetSample, source: str, arithmetic: Arithmetic, tolerance: float
 ) -> Iterator[SampleComparison]:
-    tally, any_measured = Tally(quantity, source), False
-    for number, case in enumerate(sample.decode):
-        expected = measured(case)
-        if expected is None:
-            continue
-        any_measured = True
-        # How many tokens were asked for is not stated, but no list of the prompt is longer than that.
-        budget = Budget(_longest(case) - len(case.prompt), net.context, stop_below)
-        try:
-            found = run_path(path(net, arithmetic), case.prompt, budget, no_clock).ids
-        except CaiReferenceError as error:
-            tally.missing(f"prompt {number}: {error}")
-            continue
-        tally.tokens(expected, found, len(case.prompt), f"prompt {number}")
-    if any_measured:
-        yield tally.result()
-
-
-def _longest(case: DecodeCase) -> int:
-    lists = (case.greedy_full, case.greedy_session, case.streamed, case.incremental, case.width2)
-    return max((len(ids) for ids in lists if ids is not None), default=0)
+    """Compare decoded tokens, way by way, and the rows that came out of the session on the way."""
+    for way, measured, path, stop_below in WAYS:
+        tally, any_measured = SampleComparison(f"tokens, {way}", source), False
+        for number, case in enumerate(sample.decode):
+            expected = measured(case)
+            if expected is None:
+                continue
+            any_measured = True
+            # How many tokens were asked for is not stated, but no list of the prompt is longer than that.
+            longest = max(len(each[1](case) or ()) for each in WAYS)
+            budget = Budget(longest - len(case.prompt), net.context, stop_below)
+            try:
+                found = run_path(path(net, arithmetic), case.prompt, budget, no_clock).ids
+            except CaiReferenceError as error:
+                tally.missing(f"prompt {number}: {error}")
+                continue
+            tally.tokens(expected, found, len(case.prompt), f"prompt {number}")
+        if any_measured:
+            yield tally
+    yield from _session_rows(net, sample, source, arithmetic, tolerance)
 
 
 def _session_rows(
@@ -170,7 +153,7 @@ def _session_rows(
     """Feed the measured tokens, not those found here, so that a row is wrong only if it is itself wrong."""
     if not any(case.session_rows for case in sample.decode):
         return
-    tally = Tally("session rows", source, tolerance, Measure.ABSOLUTE)
+    tally = SampleComparison("session rows", source, tolerance, Measure.ABSOLUTE)
     for number, case in enumerate(sample.decode):
         tokens = case.greedy_session or ()
         if len(tokens) < len(case.session_rows):
@@ -180,11 +163,7 @@ def _session_rows(
             path = _session(net, arithmetic)
             for row, (token, expected) in enumerate(zip(tokens, case.session_rows, strict=False)):
                 found = path.feed([token])[-1][0]
-                tally.numbers(expected, found, _in_row(f"prompt {number}, row {row}"))
+                tally.numbers(expected, found, f"prompt {number}, row {row}", "channel")
         except CaiReferenceError as error:
             tally.missing(f"prompt {number}: {error}")
-    yield tally.result()
-
-
-def _in_row(where: str) -> Callable[[tuple[int, ...]], str]:
-    return lambda index: f"{where}, channel {index[0]}" if index else where
+    yield tally

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from cai_conformance import strict_json
@@ -194,7 +194,7 @@ def _recognised(found: strict_json.Object) -> Sample:
     if sequences:
         sequences |= {name: value for name, value in found.items() if EDGES.fullmatch(name)}
         return SessionEdgeSample(
-            {name: _many(value, name, _edge_step) for name, value in sequences.items()},
+            {name: _list_of(_edge_step)(value, name) for name, value in sequences.items()},
             _unknown(found, {"net", *sequences}),
         )
     raise ValueError("it has neither forward, decode, stories, layers nor steps of a session: its layout is not known")
@@ -205,19 +205,21 @@ def _recognised(found: strict_json.Object) -> Sample:
 
 def _net_sample(found: strict_json.Object) -> NetSample:
     drafts = {
-        case.prompt: case for case in _many(found.get("draft_decode", []), "draft_decode", _case(DRAFT_FIELDS, []))
+        case.prompt: case for case in _list_of(_case(DRAFT_FIELDS, []))(found.get("draft_decode", []), "draft_decode")
     }
     unknown: list[str] = []
-    decode = list(_many(found.get("decode", []), "decode", _case(DECODE_FIELDS, unknown)))
-    merged = [_merged(case, drafts.pop(case.prompt, None)) for case in decode]
+    decode = list(_list_of(_case(DECODE_FIELDS, unknown))(found.get("decode", []), "decode"))
+    for place, case in enumerate(decode):
+        if draft := drafts.pop(case.prompt, None):
+            decode[place] = replace(case, incremental=draft.incremental, width2=draft.width2)
     return NetSample(
         seed=_optional(found, "seed", strict_json.count),
         sizes=_sizes(found.get("config", {})),
         weights=_optional(found, "count_weights", strict_json.count),
         layers=_optional(found, "layers", strict_json.count),
         session=_optional(found, "session", _session),
-        forward=_many(found.get("forward", []), "forward", _forward_case),
-        decode=(*merged, *drafts.values()),
+        forward=_list_of(_forward_case)(found.get("forward", []), "forward"),
+        decode=(*decode, *drafts.values()),
         unknown=(*_unknown(found, NET_FIELDS), *sorted(set(unknown))),
     )
 
@@ -240,9 +242,9 @@ def _case(fields: Mapping[str, str], unknown: list[str]) -> Callable[[object, st
     def read(value: object, where: str) -> DecodeCase:
         case = _object(value, where)
         known = {ours: _ids(case[name], f"{where}.{name}") for name, ours in fields.items() if name in case}
-        rows = _many(case.get("session_rows", []), f"{where}.session_rows", _row)
+        rows = _list_of(_row)(case.get("session_rows", []), f"{where}.session_rows")
         unknown.extend(f"decode.{name}" for name in _unknown(case, {"prompt", "session_rows", *fields}))
-        prompt = _ids(_required(case, "prompt", where), f"{where}.prompt")
+        prompt = _field(case, "prompt", where, _ids)
         if not prompt:
             raise ValueError(f"{where}.prompt is empty")
         for name, ids in known.items():
@@ -253,27 +255,12 @@ def _case(fields: Mapping[str, str], unknown: list[str]) -> Callable[[object, st
     return read
 
 
-def _merged(case: DecodeCase, draft: DecodeCase | None) -> DecodeCase:
-    if draft is None:
-        return case
-    return DecodeCase(
-        case.prompt,
-        case.greedy_full,
-        case.greedy_session,
-        case.streamed,
-        case.session_rows,
-        draft.incremental,
-        draft.width2,
-    )
-
-
 def _forward_case(value: object, where: str) -> ForwardCase:
     case = _object(value, where)
-    given = _many(_required(case, "input", where), f"{where}.input", _input_row)
+    given = _field(case, "input", where, _list_of(_input_row))
     if len({len(row) for row in given}) > 1:
         raise ValueError(f"{where}.input has rows of several lengths")
-    output = _many(_required(case, "output", where), f"{where}.output", _row)
-    return ForwardCase(given, output)
+    return ForwardCase(given, _field(case, "output", where, _list_of(_row)))
 
 
 def _input_row(value: object, where: str) -> Row:
@@ -283,7 +270,7 @@ def _input_row(value: object, where: str) -> Row:
 def _session(value: object, where: str) -> tuple[int, int, int]:
     counts = _object(value, where)
     attentions, recurrences, rotary = (
-        strict_json.count(_required(counts, name, where), f"{where}.{name}") for name in ("sdpa", "ssm", "rope")
+        _field(counts, name, where, strict_json.count) for name in ("sdpa", "ssm", "rope")
     )
     return attentions, recurrences, rotary
 
@@ -309,7 +296,7 @@ def _gradient_sample(found: strict_json.Object) -> GradientSample:
     for name, value in _object(found["layers"], "layers").items():
         if not name.isascii() or not name.isdigit() or str(int(name)) != name:
             raise ValueError(f"layers: {name!r} is not the index of a layer")
-        layers[int(name)] = _many(value, f"layers.{name}", _neuron)
+        layers[int(name)] = _list_of(_neuron)(value, f"layers.{name}")
     return GradientSample(dict(sorted(layers.items())), _unknown(found, {"layers"}))
 
 
@@ -321,24 +308,17 @@ def _neuron(value: object, where: str) -> NeuronGradient:
 
 
 def _training_sample(found: strict_json.Object) -> TrainingSample:
-    stories = _many(found["stories"], "stories", _ids)
+    stories = _list_of(_ids)(found["stories"], "stories")
     batch = _optional(found, "grad_batch", _ids) or ()
     for number in batch:
         if number >= len(stories):
             raise ValueError(f"grad_batch names story {number}, but there are {len(stories)}")
-    runs = _many(found.get("runs", []), "runs", _fit_run)
+    runs = _list_of(_fit_run)(found.get("runs", []), "runs")
     for number, run in enumerate(runs):
-        if run.batch * len(run.losses) > len(stories):
-            raise ValueError(
-                f"runs[{number}] needs {run.batch * len(run.losses)} stories, but there are {len(stories)}"
-            )
-    return TrainingSample(
-        stories,
-        _optional(found, "grad_file", _file_name),
-        batch,
-        runs,
-        _unknown(found, {"stories", "grad_file", "grad_batch", "runs", "kind", "seed"}),
-    )
+        if (needed := run.batch * len(run.losses)) > len(stories):
+            raise ValueError(f"runs[{number}] needs {needed} stories, but there are {len(stories)}")
+    unknown = _unknown(found, {"stories", "grad_file", "grad_batch", "runs", "kind", "seed"})
+    return TrainingSample(stories, _optional(found, "grad_file", _file_name), batch, runs, unknown)
 
 
 def _fit_run(value: object, where: str) -> FitRun:
@@ -350,11 +330,11 @@ def _fit_run(value: object, where: str) -> FitRun:
             raise ValueError(f"{where}.{name} is {value}, which no optimiser can use")
         return value
 
-    losses, errors = (_row(_required(run, name, where), f"{where}.{name}") for name in ("step_loss", "step_error"))
+    losses, errors = (_field(run, name, where, _row) for name in ("step_loss", "step_error"))
     steps = strict_json.count(run.get("steps", len(losses)), f"{where}.steps")
     if not steps == len(losses) == len(errors):
         raise ValueError(f"{where} has {steps} steps, {len(losses)} losses and {len(errors)} errors")
-    batch = strict_json.count(_required(run, "batch", where), f"{where}.batch")
+    batch = _field(run, "batch", where, strict_json.count)
     if batch < 1:
         raise ValueError(f"{where}.batch is 0")
     return FitRun(
@@ -367,7 +347,7 @@ def _fit_run(value: object, where: str) -> FitRun:
         batch,
         losses,
         errors,
-        _file_name(_required(run, "final", where), f"{where}.final"),
+        _field(run, "final", where, _file_name),
     )
 
 
@@ -395,10 +375,8 @@ def _is_sequence(value: object) -> bool:
 
 def _edge_step(value: object, where: str) -> EdgeStep:
     step = _object(value, where)
-    token, position, length = (
-        strict_json.count(_required(step, name, where), f"{where}.{name}") for name in ("token", "pos", "cache_len")
-    )
-    return EdgeStep(token, position, length, _row(_required(step, "row", where), f"{where}.row"))
+    token, position, length = (_field(step, name, where, strict_json.count) for name in ("token", "pos", "cache_len"))
+    return EdgeStep(token, position, length, _field(step, "row", where, _row))
 
 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -412,26 +390,29 @@ def _object(value: object, where: str) -> strict_json.Object:
     return value
 
 
-def _required(found: strict_json.Object, key: str, where: str) -> object:
+def _field(found: strict_json.Object, key: str, where: str, read: Callable[[object, str], _T]) -> _T:
     if key not in found:
         raise ValueError(f"{where} lacks the key {key}")
-    return found[key]
+    return read(found[key], f"{where}.{key}")
 
 
 def _optional(found: strict_json.Object, key: str, read: Callable[[object, str], _T]) -> _T | None:
     return read(found[key], key) if key in found else None
 
 
-def _many(value: object, where: str, read: Callable[[object, str], _T]) -> tuple[_T, ...]:
-    return tuple(read(item, f"{where}[{number}]") for number, item in enumerate(strict_json.array(value, where)))
+def _list_of(read: Callable[[object, str], _T]) -> Callable[[object, str], tuple[_T, ...]]:
+    def read_all(value: object, where: str) -> tuple[_T, ...]:
+        return tuple(read(item, f"{where}[{number}]") for number, item in enumerate(strict_json.array(value, where)))
+
+    return read_all
 
 
 def _row(value: object, where: str) -> Row:
-    return _many(value, where, _number)
+    return _list_of(_number)(value, where)
 
 
 def _ids(value: object, where: str) -> Ids:
-    return _many(value, where, strict_json.count)
+    return _list_of(strict_json.count)(value, where)
 
 
 def _number(value: object, where: str) -> float:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from cai_neural_api.net.cache import Eviction
 from cai_neural_api.net.graph import Net
 from cai_neural_api.net.session import NetSession
-from cai_neural_api.verify.samples import EdgeStep, SessionEdgeSample
-from cai_reference.arithmetic import Arithmetic, Array
+from cai_neural_api.verify.samples import SessionEdgeSample
+from cai_reference.arithmetic import Arithmetic
 from cai_reference.errors import CaiReferenceError
 
 
@@ -34,27 +34,27 @@ class Measure(StrEnum):
     EQUAL = "equal"
 
 
-@dataclass(frozen=True)
+@dataclass
 class SampleComparison:
-    """What came of comparing one kind of quantity.
+    """What comes of comparing one kind of quantity, value by value.
 
     Attributes:
-        quantity: what was compared.
+        quantity: what is compared.
         source: the file that states what is expected.
+        tolerance: the largest error that passes.
+        measure: what errors are measured in.
         values: how many values were compared.
         largest: the largest error, infinite where values are missing; of values that have to be equal, how many differ.
-        tolerance: the largest error that passes.
-        measure: what both are measured in.
         first: the first place over the tolerance, in words; empty if there is none.
         left_out: what was not judged, and why; empty if everything was.
     """
 
     quantity: str
     source: str
-    values: int
-    largest: float
-    tolerance: float
-    measure: Measure
+    tolerance: float = 0.0
+    measure: Measure = Measure.EQUAL
+    values: int = 0
+    largest: float = 0.0
     first: str = ""
     left_out: str = ""
 
@@ -63,49 +63,36 @@ class SampleComparison:
         """Whether nothing is over the tolerance."""
         return self.largest <= self.tolerance
 
-
-class Tally:
-    """Collects the comparisons of one kind of quantity."""
-
-    def __init__(self, quantity: str, source: str, tolerance: float = 0.0, measure: Measure = Measure.EQUAL) -> None:
-        self._quantity = quantity
-        self._source = source
-        self._tolerance = tolerance
-        self._measure = measure
-        self._values = 0
-        self._largest = 0.0
-        self._first = ""
-        self.left_out = ""
-
     def numbers(
-        self, expected: npt.ArrayLike, found: Array, place: Callable[[tuple[int, ...]], str], scale: float = 1.0
+        self, expected: npt.ArrayLike, found: npt.ArrayLike, place: str, of: str = "", scale: float = 1.0
     ) -> None:
-        """Compare numbers of one shape; `place` names an index, and errors are divided by `scale`."""
-        wanted = np.asarray(expected, np.float64)
-        if wanted.shape != found.shape:
-            self.missing(f"{place(())}: expected {_shape(wanted.shape)}, found {_shape(found.shape)}")
+        """Compare a number, or several of one shape: `of` says what an index counts. Errors are divided by `scale`."""
+        wanted, given = np.asarray(expected, np.float64), np.asarray(found, np.float64)
+        if wanted.shape != given.shape:
+            self.missing(f"{place}: expected {_shape(wanted.shape)}, found {_shape(given.shape)}")
             return
-        self._values += wanted.size
+        self.values += wanted.size
         if not wanted.size:
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = np.abs(wanted - found) / scale
+            errors = np.abs(wanted - given) / scale
         errors = np.where(np.isnan(errors), np.inf, errors)
-        over = np.argwhere(errors > self._tolerance)
-        if self._measure is Measure.EQUAL:
-            self._largest += float(len(over))
+        over = np.argwhere(errors > self.tolerance)
+        if self.measure is Measure.EQUAL:
+            self.largest += float(len(over))
         else:
-            self._largest = max(self._largest, float(np.max(errors)))
+            self.largest = max(self.largest, float(np.max(errors)))
         # A single number has the empty index, so that the size says nothing.
         if len(over):
             index = tuple(int(axis) for axis in over[0])
-            self._note(f"{place(index)}: expected {wanted[index]:.9g}, found {found[index]:.9g}")
+            where = f"{place}, {of} {', '.join(map(str, index))}" if index else place
+            self._note(f"{where}: expected {wanted[index]:.9g}, found {given[index]:.9g}")
 
     def equal(self, expected: object, found: object, place: str) -> None:
         """Compare two values that have to be equal."""
-        self._values += 1
+        self.values += 1
         if expected != found:
-            self._largest += 1.0
+            self.largest += 1.0
             self._note(f"{place}: expected {expected}, found {found}")
 
     def tokens(self, expected: Sequence[int], found: Sequence[int], start: int, place: str) -> None:
@@ -118,24 +105,11 @@ class Tally:
 
     def missing(self, problem: str) -> None:
         """Note that something could not be compared at all."""
-        self._largest = math.inf
+        self.largest = math.inf
         self._note(problem)
 
-    def result(self) -> SampleComparison:
-        """Return what came of it."""
-        return SampleComparison(
-            self._quantity,
-            self._source,
-            self._values,
-            self._largest,
-            self._tolerance,
-            self._measure,
-            self._first,
-            self.left_out,
-        )
-
     def _note(self, text: str) -> None:
-        self._first = self._first or text
+        self.first = self.first or text
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -147,28 +121,16 @@ CUT: Final = re.compile(r"after_truncate_to_([0-9]{1,6})")
 OVERFLOW: Final = re.compile(r"overflow_maxcache([0-9]{1,6})")
 
 
-@dataclass(frozen=True)
-class EdgeChecks:
-    """What came of the edges, and which sequences were not looked at."""
-
-    comparisons: tuple[SampleComparison, ...]
-    unknown: tuple[str, ...]
-
-
 def edge_checks(
     net: Net, sample: SessionEdgeSample, source: str, arithmetic: Arithmetic, tolerance: float
-) -> EdgeChecks:
-    """Repeat every known sequence of steps, and compare rows and lengths of the caches."""
+) -> tuple[list[SampleComparison], list[str]]:
+    """Repeat every known sequence of steps, and compare rows and lengths of the caches.
+
+    Returns what came of it, and which sequences were not looked at.
+    """
     replay = _Replay(net, sample, source, arithmetic, tolerance)
-    comparisons: list[SampleComparison] = []
-    known: set[str] = set()
-    for name in sample.sequences:
-        found = replay.sequence(name)
-        if found:
-            comparisons.extend(found)
-            known.add(name)
-    unknown = [name for name in sample.sequences if name not in known and name not in replay.used]
-    return EdgeChecks(tuple(comparisons), tuple(unknown))
+    comparisons = [each for name in sample.sequences for each in replay.sequence(name)]
+    return comparisons, [name for name in sample.sequences if name not in replay.used]
 
 
 class _Replay:
@@ -190,10 +152,10 @@ class _Replay:
         if name == "plain":
             return self._judged([name], self._session)
         if name == "int8_kv":
-            return self._judged([name], self._quantised)
+            return self._judged([name], lambda: self._session(eight_bits=True))
         if found := EVICTION.fullmatch(name):
             sinks, recent = map(int, found.groups())
-            return self._judged([name], lambda: self._evicting(Eviction(sinks, recent)))
+            return self._judged([name], lambda: self._session(eviction=Eviction(sinks, recent)))
         if found := OVERFLOW.fullmatch(name):
             capacity = int(found[1])
             return self._judged([name], lambda: self._session(capacity, stale_overflow=True))
@@ -214,36 +176,34 @@ class _Replay:
         """Feed sequences to one session, one after the other; `between` is done before each but the first."""
         self.used |= set(names)
         title = names[-1] if len(names) == 2 else names[0].removeprefix("pre_")
-        rows = Tally(f"session rows, {title}", self._source, self._tolerance, Measure.ABSOLUTE)
-        lengths = Tally(f"cache lengths, {title}", self._source)
+        rows = SampleComparison(f"session rows, {title}", self._source, self._tolerance, Measure.ABSOLUTE)
+        lengths = SampleComparison(f"cache lengths, {title}", self._source)
         try:
             session = make()
             for part, name in enumerate(names):
                 if part:
                     between(session, part)
                 for number, step in enumerate(self._sequences[name]):
-                    self._step(session, step, f"{name}, step {number}", rows, lengths)
+                    place = f"{name}, step {number}"
+                    found = session.step([step.token], step.position)[-1][0]
+                    rows.numbers(step.row, found, place, "channel")
+                    for cache, length in enumerate(session.lengths):
+                        lengths.equal(step.cache_length, length, f"{place}, cache {cache}")
         except CaiReferenceError as error:
             rows.missing(f"{title}: {error}")
-        return rows.result(), lengths.result()
+        return rows, lengths
 
-    def _step(self, session: NetSession, step: EdgeStep, place: str, rows: Tally, lengths: Tally) -> None:
-        found = session.step([step.token], step.position)[-1][0]
-        rows.numbers(step.row, found, lambda index: f"{place}, channel {index[0]}" if index else place)
-        for cache, length in enumerate(session.lengths):
-            lengths.equal(step.cache_length, length, f"{place}, cache {cache}")
-
-    def _session(self, capacity: int | None = None, *, stale_overflow: bool = False) -> NetSession:
+    def _session(
+        self,
+        capacity: int | None = None,
+        *,
+        stale_overflow: bool = False,
+        eight_bits: bool = False,
+        eviction: Eviction | None = None,
+    ) -> NetSession:
         room = max(self._net.context + 1, self._steps) if capacity is None else capacity
-        return NetSession(self._net, self._arithmetic, room, stale_overflow=stale_overflow)
-
-    def _quantised(self) -> NetSession:
-        session = self._session()
-        session.quantise()
-        return session
-
-    def _evicting(self, eviction: Eviction) -> NetSession:
-        session = self._session()
+        session = NetSession(self._net, self._arithmetic, room, stale_overflow=stale_overflow)
+        session.quantise(eight_bits)
         session.evict(eviction)
         return session
 

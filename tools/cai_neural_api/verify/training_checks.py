@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,9 @@ from cai_neural_api.net.layers.layer import Learned
 from cai_neural_api.net.making import CONVOLUTIONS, learned_of
 from cai_neural_api.net.structure import LayerSpec
 from cai_neural_api.structure import EMBEDDING, constant_key_biases
-from cai_neural_api.training import AdamSettings, LegacyTrainer
+from cai_neural_api.training import AdamSettings, BatchReport, LegacyTrainer
 from cai_neural_api.verify.samples import FitRun, GradientSample, Ids, NeuronGradient, TrainingSample
-from cai_neural_api.verify.session_checks import Measure, SampleComparison, Tally
+from cai_neural_api.verify.session_checks import Measure, SampleComparison
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.errors import CaiReferenceError
 
@@ -32,14 +32,14 @@ def gradient_check(
     tolerance: float,
 ) -> SampleComparison:
     """Compare the gradients of one batch; each error is taken relative to the largest gradient of its layer."""
-    tally = Tally("gradients", source, tolerance, Measure.OF_LAYER)
+    tally = SampleComparison("gradients", source, tolerance, Measure.OF_LAYER)
     stories = [training.stories[number] for number in training.gradient_batch]
     try:
         net = Net.from_file(file)
         _, found = LegacyTrainer(net, AdamSettings(NO_RATE), arithmetic).gradients(stories)
     except CaiReferenceError as error:
         tally.missing(str(error))
-        return tally.result()
+        return tally
     learned = {
         index: gradient
         for index, gradient in enumerate(found)
@@ -51,11 +51,11 @@ def gradient_check(
             tally.missing(f"layer {layer}: the {has} has a gradient for it, the {lacks} has none")
             continue
         _layer_gradients(tally, file.specs[layer], layer, gradients.layers[layer], learned[layer])
-    return tally.result()
+    return tally
 
 
 def _layer_gradients(
-    tally: Tally, spec: LayerSpec, layer: int, expected: Sequence[NeuronGradient], found: Learned
+    tally: SampleComparison, spec: LayerSpec, layer: int, expected: Sequence[NeuronGradient], found: Learned
 ) -> None:
     neurons = neurons_of_layer(spec, found)
     where = f"layer {layer} ({spec.kind})"
@@ -65,8 +65,8 @@ def _layer_gradients(
     largest = max((abs(number) for neuron in expected for number in (neuron.bias, *neuron.weights)), default=0.0)
     for number, (wanted, (bias, weights)) in enumerate(zip(expected, neurons, strict=True)):
         place = f"{where}, neuron {number}"
-        tally.numbers(wanted.bias, np.array(bias), _always(f"{place}, bias"), largest or 1.0)
-        tally.numbers(wanted.weights, weights, weight_of(place), largest or 1.0)
+        tally.numbers(wanted.bias, bias, f"{place}, bias", scale=largest or 1.0)
+        tally.numbers(wanted.weights, weights, place, "weight", largest or 1.0)
 
 
 def fit_checks(
@@ -79,10 +79,11 @@ def fit_checks(
     report_tolerance: float,
 ) -> list[SampleComparison]:
     """Compare fits: the weights that they leave, where their final net is at hand, and the reports of their steps."""
-    weights = Tally("weights after fits", source, weight_tolerance, Measure.ABSOLUTE)
-    losses = Tally("losses of fit steps", source, report_tolerance, Measure.ABSOLUTE)
-    errors = Tally("errors of fit steps", source, report_tolerance, Measure.ABSOLUTE)
-    left_out = _LeftOut()
+    weights = SampleComparison("weights after fits", source, weight_tolerance, Measure.ABSOLUTE)
+    losses = SampleComparison("losses of fit steps", source, report_tolerance, Measure.ABSOLUTE)
+    errors = SampleComparison("errors of fit steps", source, report_tolerance, Measure.ABSOLUTE)
+    # Of each layer, how many biases are not judged, and how far off they were.
+    left_out: dict[int, tuple[int, float]] = {}
     for number, run in enumerate(training.runs):
         where = f"run {number} (rate {run.rate:.3g})"
         try:
@@ -90,53 +91,35 @@ def fit_checks(
         except CaiReferenceError as error:
             losses.missing(f"{where}: {error}")
             continue
-        for step, (loss, error_sum) in enumerate(reports):
-            losses.numbers(run.losses[step], np.array(loss), _always(f"{where}, step {step + 1}"))
-            errors.numbers(run.errors[step], np.array(error_sum), _always(f"{where}, step {step + 1}"))
-        final = finals.get(run.final)
-        if final is not None:
-            _final_weights(weights, net, final, where, left_out)
-    weights.left_out = left_out.text()
-    compared = [weights] if any(run.final in finals for run in training.runs) else []
-    return [tally.result() for tally in (*compared, losses, errors)]
+        for step, report in enumerate(reports):
+            losses.numbers(run.losses[step], report.loss, f"{where}, step {step + 1}")
+            errors.numbers(run.errors[step], report.error, f"{where}, step {step + 1}")
+        if run.final in finals:
+            _final_weights(weights, net, finals[run.final], where, left_out)
+    if left_out:
+        each = ", ".join(f"{count} of layer {layer}" for layer, (count, _) in sorted(left_out.items()))
+        reason = "they add the same to every key, so that their gradient is zero but for rounding"
+        largest = max(error for _, error in left_out.values())
+        weights.left_out = f"biases {each}: {reason}; largest error {largest:.2g}"
+    return [*([weights] if any(run.final in finals for run in training.runs) else []), losses, errors]
 
 
 def _fitted(
     file: NetFile, run: FitRun, stories: Sequence[Ids], arithmetic: Arithmetic
-) -> tuple[Net, list[tuple[float, float]]]:
-    """Take the steps of a fit; return the net, and loss and error of each step."""
+) -> tuple[Net, list[BatchReport]]:
+    """Take the steps of a fit; return the net, and the report of each step."""
     net = Net.from_file(file)
     settings = AdamSettings(run.rate, run.beta1, run.beta2, run.epsilon, run.limit, run.decay)
     trainer = LegacyTrainer(net, settings, arithmetic)
-    reports = []
+    starts = range(0, len(run.losses) * run.batch, run.batch)
     # Weights that overflow are found by the next run of the net, or by the comparison.
     with np.errstate(over="ignore", invalid="ignore"):
-        for step in range(len(run.losses)):
-            report = trainer.step(stories[step * run.batch : (step + 1) * run.batch])
-            reports.append((report.loss, report.error))
-    return net, reports
+        return net, [trainer.step(stories[start : start + run.batch]) for start in starts]
 
 
-class _LeftOut:
-    """Biases that are not judged: how many in which layers, and how far off they were."""
-
-    def __init__(self) -> None:
-        self._biases: dict[int, int] = {}
-        self._largest = 0.0
-
-    def note(self, layer: int, biases: int, error: float) -> None:
-        self._biases[layer] = biases
-        self._largest = max(self._largest, error)
-
-    def text(self) -> str:
-        if not self._biases:
-            return ""
-        each = ", ".join(f"{count} of layer {layer}" for layer, count in sorted(self._biases.items()))
-        reason = "they add the same to every key, so that their gradient is zero but for rounding"
-        return f"biases {each}: {reason}; largest error {self._largest:.2g}"
-
-
-def _final_weights(tally: Tally, net: Net, final: NetFile, where: str, left_out: _LeftOut) -> None:
+def _final_weights(
+    tally: SampleComparison, net: Net, final: NetFile, where: str, left_out: dict[int, tuple[int, float]]
+) -> None:
     if final.specs != net.specs:
         tally.missing(f"{where}: the final net has other layers")
         return
@@ -150,10 +133,11 @@ def _final_weights(tally: Tally, net: Net, final: NetFile, where: str, left_out:
         for neuron, ((bias, weights), (final_bias, final_weights)) in enumerate(zip(mine, theirs, strict=True)):
             place = f"{where}, layer {layer} ({spec.kind}), neuron {neuron}"
             if neuron in skipped:
-                left_out.note(layer, len(skipped), abs(bias - final_bias))
+                _, largest = left_out.get(layer, (0, 0.0))
+                left_out[layer] = (len(skipped), max(largest, abs(bias - final_bias)))
             else:
-                tally.numbers(final_bias, np.array(bias), _always(f"{place}, bias"))
-            tally.numbers(final_weights, weights, weight_of(place))
+                tally.numbers(final_bias, bias, f"{place}, bias")
+            tally.numbers(final_weights, weights, place, "weight")
 
 
 def neurons_of_layer(spec: LayerSpec, learned: Learned) -> list[tuple[float, Array]]:
@@ -166,12 +150,3 @@ def neurons_of_layer(spec: LayerSpec, learned: Learned) -> list[tuple[float, Arr
     else:
         rows = learned.weights
     return list(zip(learned.biases.tolist(), rows, strict=True))
-
-
-def _always(place: str) -> Callable[[tuple[int, ...]], str]:
-    return lambda index: place
-
-
-def weight_of(place: str) -> Callable[[tuple[int, ...]], str]:
-    """Return a function that names a weight of a neuron by its index."""
-    return lambda index: f"{place}, weight {index[0]}" if index else place

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, TypeVar
 
 from rich.text import Text
 from threadpoolctl import threadpool_limits
@@ -28,16 +29,9 @@ from cai_neural_api.mersenne import MersenneTwister
 from cai_neural_api.net.graph import Net
 from cai_neural_api.structure import check_run
 from cai_neural_api.verify.output_checks import count_check, decode_checks, forward_check
-from cai_neural_api.verify.samples import (
-    GradientSample,
-    NetSample,
-    Sample,
-    SessionEdgeSample,
-    TrainingSample,
-    parse_sample,
-)
-from cai_neural_api.verify.session_checks import Measure, SampleComparison, Tally, edge_checks
-from cai_neural_api.verify.training_checks import fit_checks, gradient_check, weight_of
+from cai_neural_api.verify.samples import GradientSample, NetSample, Sample, TrainingSample, parse_sample
+from cai_neural_api.verify.session_checks import Measure, SampleComparison, edge_checks
+from cai_neural_api.verify.training_checks import fit_checks, gradient_check
 from cai_reference.arithmetic import Arithmetic
 
 
@@ -107,6 +101,9 @@ def verify_net(net: Path, sample: Path, tolerances: Tolerances, arithmetic: Arit
     return NetVerification(comparisons, tuple(work.files), tuple(work.missing), tuple(work.unknown))
 
 
+_Sample = TypeVar("_Sample", GradientSample, TrainingSample)
+
+
 @dataclass
 class _Work:
     """One verification under way: the files that it has met so far."""
@@ -121,33 +118,29 @@ class _Work:
 
     def everything(self) -> Iterator[SampleComparison]:
         """Compare what the sample states, and then what its siblings state."""
-        sample = self._sample(self.path)
-        name = self.path.name
+        sample, name = self._sample(self.path), self.path.name
         if isinstance(sample, NetSample):
-            yield from self._outputs(sample, name)
+            net, rows = Net.from_file(self.file), self.tolerances.rows
+            yield from count_check(net, sample, name)
+            yield from forward_check(net, sample, name, self.arithmetic, rows)
+            yield from decode_checks(net, sample, name, self.arithmetic, rows)
             yield from self._siblings(sample)
         elif isinstance(sample, TrainingSample):
             yield from self._training(sample, name)
         elif isinstance(sample, GradientSample):
             yield self._gradients(sample, name)
         else:
-            yield from self._edges(sample, name)
-
-    def _outputs(self, sample: NetSample, name: str) -> Iterator[SampleComparison]:
-        net, rows = Net.from_file(self.file), self.tolerances.rows
-        yield from count_check(net, sample, name)
-        yield from forward_check(net, sample, name, self.arithmetic, rows)
-        yield from decode_checks(net, sample, name, self.arithmetic, rows)
+            net = Net.from_file(self.file)
+            comparisons, unknown = edge_checks(net, sample, name, self.arithmetic, self.tolerances.rows)
+            self.unknown.extend(f"{name}: {sequence}" for sequence in unknown)
+            yield from comparisons
 
     def _siblings(self, sample: NetSample) -> Iterator[SampleComparison]:
         """Look for the other files of the same kind."""
         stem = self.path.name.removesuffix(".json")
         training = self.path.with_name(f"{stem}.train.json")
         if self._there(training):
-            found = self._sample(training)
-            if not isinstance(found, TrainingSample):
-                raise NetInputError("sample-damaged", path=str(training), problem="it holds no stories")
-            yield from self._training(found, training.name)
+            yield from self._training(self._sample_of(TrainingSample, training, "it holds no stories"), training.name)
         else:
             gradients = self.path.with_name(f"{stem}.grad.json")
             if gradients.is_file():
@@ -162,7 +155,8 @@ class _Work:
         if sample.gradient_file is not None and sample.gradient_batch:
             path = self.path.with_name(sample.gradient_file)
             if self._there(path):
-                yield self._gradient_comparison(sample, self._gradient_sample(path), path.name)
+                gradients = self._sample_of(GradientSample, path, "it holds no gradients")
+                yield self._gradient_comparison(sample, gradients, path.name)
         if sample.runs:
             finals = {}
             for run in sample.runs:
@@ -178,39 +172,34 @@ class _Work:
         training = self.path.with_name(f"{name.removesuffix('.json').removesuffix('.grad')}.train.json")
         if not training.is_file():
             raise NetInputError("stories-missing", path=str(self.path), wanted=training.name)
-        stories = self._sample(training)
-        if not isinstance(stories, TrainingSample) or not stories.gradient_batch:
-            raise NetInputError(
-                "sample-damaged", path=str(training), problem="it does not say which stories the gradients are of"
-            )
+        problem = "it does not say which stories the gradients are of"
+        stories = self._sample_of(TrainingSample, training, problem)
+        if not stories.gradient_batch:
+            raise NetInputError("sample-damaged", path=str(training), problem=problem)
         return self._gradient_comparison(stories, sample, name)
 
     def _gradient_comparison(self, training: TrainingSample, sample: GradientSample, name: str) -> SampleComparison:
         return gradient_check(self.file, training, sample, name, self.arithmetic, self.tolerances.gradients)
 
-    def _edges(self, sample: SessionEdgeSample, name: str) -> Iterator[SampleComparison]:
-        found = edge_checks(Net.from_file(self.file), sample, name, self.arithmetic, self.tolerances.rows)
-        self.unknown.extend(f"{name}: {sequence}" for sequence in found.unknown)
-        yield from found.comparisons
-
     def _initial(self, initial: NetFile, seed: int, name: str) -> SampleComparison:
         """Draw the initial values from the seed; they have to be the same in every bit."""
-        tally = Tally("initial values from the seed", name)
+        tally = SampleComparison("initial values from the seed", name)
         if initial.specs != self.file.specs:
             tally.missing(f"{name} has other layers than the net")
-            return tally.result()
+            return tally
         drawn = initialize(initial.specs, MersenneTwister(seed))
         for layer, (expected, found) in enumerate(zip(initial.neurons, drawn.neurons, strict=True)):
             for number, (theirs, ours) in enumerate(zip(expected, found, strict=True)):
                 place = f"layer {layer} ({initial.specs[layer].kind}), neuron {number}"
                 tally.equal(theirs.bias, ours.bias, f"{place}, bias")
-                tally.numbers(theirs.weights, ours.weights, weight_of(place))
-        return tally.result()
+                tally.numbers(theirs.weights, ours.weights, place, "weight")
+        return tally
 
-    def _gradient_sample(self, path: Path) -> GradientSample:
+    def _sample_of(self, kind: type[_Sample], path: Path, problem: str) -> _Sample:
+        """Read a sample of one kind; `problem` says what is wrong with another."""
         found = self._sample(path)
-        if not isinstance(found, GradientSample):
-            raise NetInputError("sample-damaged", path=str(path), problem="it holds no gradients")
+        if not isinstance(found, kind):
+            raise NetInputError("sample-damaged", path=str(path), problem=problem)
         return found
 
     def _sample(self, path: Path) -> Sample:
@@ -235,6 +224,15 @@ class _Work:
         return False
 
 
+COLUMNS: Final = (
+    Column("quantity", folded=True),
+    Column("values", right=True),
+    Column("largest error", right=True),
+    Column("tolerance", right=True),
+    Column("verdict"),
+)
+
+
 def verification_lines(found: NetVerification, width: int, *, quiet: bool = False) -> Iterator[Text]:
     """Yield a table of the comparisons, then what is wrong, left out, missing or not verified; the verdict comes last.
 
@@ -242,19 +240,12 @@ def verification_lines(found: NetVerification, width: int, *, quiet: bool = Fals
     """
     shown = [comparison for comparison in found.comparisons if not (quiet and comparison.passed)]
     if shown:
-        columns = (
-            Column("quantity", folded=True),
-            Column("values", right=True),
-            Column("largest error", right=True),
-            Column("tolerance", right=True),
-            Column("verdict"),
-        )
         rows = [
             (each.quantity, f"{each.values:,}", _error(each), _tolerance(each), "pass" if each.passed else "FAIL")
             for each in shown
         ]
         styles = ["" if each.passed else "bold red" for each in shown]
-        yield from table_lines(columns, rows, width, styles)
+        yield from table_lines(COLUMNS, rows, width, styles)
         yield Text("")
     for each in shown:
         if not each.passed:

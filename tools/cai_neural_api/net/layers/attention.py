@@ -15,25 +15,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cai_neural_api.net.layers.layer import GradientRules, InputGradient, Learned, Saved
+from cai_neural_api.net.layers.layer import GradientRules, LayerGradients, Saved, Weightless
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.layers.rope import rotation
 
 
 @dataclass(frozen=True)
-class Rotary:
+class Rotary(Weightless):
     """TNNetRotaryEmbedding: turns adjacent channels by position · base^(−2k/depth)."""
 
     base: float
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Turn every token by its position, the first one standing at 0."""
         return self.turned(arithmetic, inputs[0], 0), ()
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Turn back."""
         cosines, sines, partners = _turning(arithmetic, 0, *gradient.shape[1:], self.base)
         return ((gradient * cosines - gradient.take(partners, axis=2) * sines) + 0.0,), None
@@ -62,7 +59,7 @@ def _turning(
 
 
 @dataclass(frozen=True)
-class DotProductAttention:
+class DotProductAttention(Weightless):
     """TNNetScaledDotProductAttention on Q | K | V, each `width` wide.
 
     y[i] = Σ_j p[i,j] V[j], with p the softmax of Q[i] · K[j] / √width over what is visible: j ≤ i if causal, and in a
@@ -72,7 +69,6 @@ class DotProductAttention:
     width: int
     causal: bool
     window: int | None = None
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Attend within each example."""
@@ -83,9 +79,7 @@ class DotProductAttention:
         p /= arithmetic.sum(p, axis=2, keepdims=True)
         return arithmetic.matmul(p, value), (query, key, value, p)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """With dS = p · (g Vᵀ − Σ p g Vᵀ): dQ = dS K / √width, dK = dSᵀ Q / √width, dV = pᵀ g."""
         query, key, value, p = saved
         toward = arithmetic.matmul(gradient, np.swapaxes(value, 1, 2))
@@ -104,11 +98,10 @@ class DotProductAttention:
 
 
 @dataclass(frozen=True)
-class DotProducts:
+class DotProducts(Weightless):
     """TNNetDotProducts of layers A and B: y[b,a] = A[a] · B[b]; masked, 0 where a > b."""
 
     masked: bool
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Map A [batch, a, depth] and B [batch, b, depth] to [batch, b, a]."""
@@ -116,28 +109,21 @@ class DotProducts:
         products = arithmetic.matmul(second, np.swapaxes(first, 1, 2))
         return (np.tril(products) if self.masked else products), (first, second)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Return dA = gᵀ B, dB = g A."""
         first, second = saved
         passed = np.tril(gradient) if self.masked else gradient
         return (arithmetic.matmul(np.swapaxes(passed, 1, 2), second), arithmetic.matmul(passed, first)), None
 
 
-@dataclass(frozen=True)
-class TransposeXD:
+class TransposeXD(Weightless):
     """TNNetTransposeXD: tokens become channels and channels tokens."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Transpose each example."""
         return np.swapaxes(inputs[0], 1, 2), ()
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Transpose back."""
         return (np.swapaxes(gradient, 1, 2),), None
 

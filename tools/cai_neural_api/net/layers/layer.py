@@ -86,6 +86,8 @@ class SomeChannels:
 
 
 InputGradient: TypeAlias = Array | SomeChannels
+LayerGradients: TypeAlias = tuple[tuple[InputGradient, ...], Learned | None]
+"""The gradient of each input, and that of what was learned, summed over the batch."""
 
 
 class Layer(Protocol):
@@ -100,11 +102,15 @@ class Layer(Protocol):
         """Return the output [batch, tokens, depth], and what the gradient needs; neither is written to later."""
         ...
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
-        """Return the gradient of each input, and that of what was learned, summed over the batch."""
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
+        """Return the gradients, given that of the output."""
         ...
+
+
+class Weightless:
+    """A layer that has nothing to learn."""
+
+    learned: None = None
 
 
 def limited(gradient: Array, limit: float | None) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cai_neural_api.errors import NetError
-from cai_neural_api.net.layers.layer import GradientRules, InputGradient, Learned, Saved, limited
+from cai_neural_api.net.layers.layer import GradientRules, LayerGradients, Learned, Saved, Weightless, limited
 from cai_reference.arithmetic import Arithmetic, Array
 from cai_reference.autograd.operations import sigmoid
 
@@ -38,9 +38,7 @@ class DynamicTanhLayer:
         squashed = arithmetic.tanh(alpha * x)
         return (gamma * squashed) + beta, (x, squashed)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """dγ = Σ g t, dβ = Σ g, dα = Σ g γ x (1 − t²), dx = g γ α (1 − t²), with t = tanh(α x)."""
         x, squashed = saved
         gamma, _, alpha = self.learned.weights
@@ -64,9 +62,7 @@ class TokenShiftLayer:
         before[:, 1:] = x[:, :-1]
         return (mix * x) + ((1.0 - mix) * before), (x, before)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Return dm = Σ g[t] (x[t] − x[t−1]); dx[t] = g[t] m + g[t+1] (1 − m)."""
         x, before = saved
         (mix,) = self.learned.weights
@@ -97,9 +93,7 @@ class DiagonalSsmLayer:
             states[:, token] = state
         return (c * states) + (e * x), (x, states)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Backwards through time: gh[t] = c · g[t] + a · gh[t+1]; dx = b · gh + e · g; da_raw = da · a (1 − a)."""
         x, states = saved
         a_raw, b, c, e = self.learned.weights
@@ -121,19 +115,14 @@ class DiagonalSsmLayer:
         return ((b * toward) + (e * gradient),), Learned(learned, np.zeros(4))
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(Weightless):
     """TNNetInput: the ids as they are, [batch, tokens, 1]."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Return the ids."""
         return inputs[0], ()
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Nothing lies before the input."""
         return (), None
 
@@ -156,9 +145,7 @@ class Embedding:
         rows = self.learned.weights[0][np.maximum(ids, 0)]
         return np.where(self._read(ids)[..., None], rows, 0.0), (x,)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Each place adds its gradient to its id's row, in the order of batch and tokens."""
         (x,) = saved
         rows = self._ids(x) if rules.rows is None else rules.rows
@@ -203,9 +190,7 @@ class PointwiseConvolution:
             raw += self.learned.biases
         return (np.maximum(raw, 0.0), (x, raw)) if self.rectified else (raw, (x,))
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Return dx = g W, dW = gᵀ x, db = Σ g; the rectified layer passes where its sum is not negative."""
         x = saved[0]
         passed = limited(gradient, rules.limit)
@@ -237,9 +222,7 @@ class GroupedConvolution:
             y += self.learned.biases
         return y, (x,)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Each group's gradients are those of a dense map of its own."""
         (x,) = saved
         weight = self._by_group()

@@ -15,10 +15,10 @@ import numpy as np
 from cai_neural_api.net.layers.layer import (
     Channels,
     GradientRules,
-    InputGradient,
-    Learned,
+    LayerGradients,
     Saved,
     SomeChannels,
+    Weightless,
     limited,
 )
 from cai_reference.arithmetic import Arithmetic, Array
@@ -28,28 +28,20 @@ EXPONENT_LIMIT: Final = 4000.0
 """Softmax clips its exponents to ±4000; above 0 there are none."""
 
 
-@dataclass(frozen=True)
-class Relu:
+class Relu(Weightless):
     """TNNetReLU: y = max(0, x); the derivative is 1 for x ≥ 0, exactly 0 included."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Rectify."""
         return np.maximum(inputs[0], 0.0), (inputs[0],)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Pass where x ≥ 0."""
         return (np.where(saved[0] >= 0.0, gradient, 0.0),), None
 
 
-@dataclass(frozen=True)
-class SignedSquareRoot:
+class SignedSquareRoot(Weightless):
     """TNNetSignedSquareRoot1: y = x for |x| ≤ 1, sign(x) · √|x| beyond."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Take the root of what is larger than 1."""
@@ -57,19 +49,14 @@ class SignedSquareRoot:
         size = np.abs(x)
         return np.where(size <= 1.0, x, np.copysign(np.sqrt(size), x)), (x,)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """The derivative is 1 within ±1, and 1 / (2 √|x|) beyond."""
         size = np.maximum(np.abs(saved[0]), 1.0)
         return (np.where(size <= 1.0, gradient, gradient / (2.0 * np.sqrt(size))),), None
 
 
-@dataclass(frozen=True)
-class SwiGlu:
+class SwiGlu(Weightless):
     """TNNetSwiGLU: halves the depth; y = a · (b · σ(b)), with the second half b as the gate."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Map [batch, tokens, 2 · depth] to [batch, tokens, depth]."""
@@ -80,9 +67,7 @@ class SwiGlu:
         silu = gate * opened
         return value * silu, (value, silu, opened)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Return da = g · silu(b), db = g · a · (silu(b) + σ(b) (1 − silu(b)))."""
         value, silu, opened = saved
         half = silu.shape[2]
@@ -93,7 +78,7 @@ class SwiGlu:
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Weightless):
     """TNNetPointwiseSoftMax over the depth; a depth of 1 passes unchanged.
 
     `straight` passes the gradient as it comes: with the gradient p − y at a net's end, this is softmax and
@@ -103,7 +88,6 @@ class Softmax:
 
     straight: bool
     masked: bool = False
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Normalise what each row sees: exp(max(x − max x, −4000)) / Σ."""
@@ -119,9 +103,7 @@ class Softmax:
         p /= arithmetic.sum(p, axis=2, keepdims=True)
         return p, (p,)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Return p · (g − Σ p g), or g as it is."""
         if self.straight or not saved:
             return (gradient,), None
@@ -130,11 +112,10 @@ class Softmax:
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Weightless):
     """TNNetSum: the elementwise sum of its inputs, in the order of the list."""
 
     inputs: int
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Add from the left."""
@@ -143,33 +124,26 @@ class Sum:
             total = total + other
         return total, ()
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Every input takes the whole gradient, limited."""
         return (limited(gradient, rules.limit),) * self.inputs, None
 
 
-@dataclass(frozen=True)
-class Concatenation:
+class Concatenation(Weightless):
     """TNNetDeepConcat: its inputs side by side along the depth."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Concatenate."""
         return np.concatenate(inputs, axis=2), tuple(inputs)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Each input takes its part."""
         ends = accumulate((part.shape[2] for part in saved), initial=0)
         return tuple(gradient[..., first:last] for first, last in pairwise(ends)), None
 
 
 @dataclass(frozen=True)
-class ChannelChoice:
+class ChannelChoice(Weightless):
     """TNNetSplitChannels: some channels, in the order of the list; TNNetInterleaveChannels: all of them, permuted.
 
     Attributes:
@@ -179,7 +153,6 @@ class ChannelChoice:
 
     channels: Channels
     repeats: bool
-    learned: None = None
 
     @classmethod
     def of(cls, sources: Sequence[int]) -> ChannelChoice:
@@ -193,9 +166,7 @@ class ChannelChoice:
         """Pick."""
         return inputs[0][..., self.channels], (inputs[0],)
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Put back; a channel that was picked twice takes both gradients, one that was not takes none."""
         (x,) = saved
         if isinstance(self.channels, slice) or not self.repeats:
@@ -205,18 +176,13 @@ class ChannelChoice:
         return (back,), None
 
 
-@dataclass(frozen=True)
-class Negate:
+class Negate(Weightless):
     """TNNetNegate: y = −x."""
-
-    learned: None = None
 
     def forward(self, arithmetic: Arithmetic, inputs: Sequence[Array]) -> tuple[Array, Saved]:
         """Change the sign."""
         return -inputs[0], ()
 
-    def backward(
-        self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules
-    ) -> tuple[tuple[InputGradient, ...], Learned | None]:
+    def backward(self, arithmetic: Arithmetic, saved: Saved, gradient: Array, rules: GradientRules) -> LayerGradients:
         """Change it back."""
         return (-gradient,), None
