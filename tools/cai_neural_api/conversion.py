@@ -358,7 +358,7 @@ def net_to_decoder(net: NetFile) -> Model:
     difference = next(_differences(specs, net.specs), None)
     if difference is not None:
         raise difference
-    model = undrawn(configuration)
+    model = initial_model(configuration)
     learned = learned_layers(model)
     if len(net.neurons) != len(specs):
         raise NetError(
@@ -379,15 +379,15 @@ def net_to_decoder(net: NetFile) -> Model:
     return model
 
 
-def undrawn(configuration: DecoderConfiguration | DraftConfiguration) -> Model:
-    """Return a model whose matrices are all 0, for whoever sets every parameter.
+def initial_model(configuration: DecoderConfiguration | DraftConfiguration, seed: int = 0) -> Model:
+    """Return a new model, its matrices drawn from a seed.
 
     Raises:
         LayerError: widths, heads or windows do not fit.
     """
     if isinstance(configuration, DraftConfiguration):
-        return TokenShiftDraft.initialize(configuration, SplitMix64(0))
-    return Decoder.initialize(configuration, SplitMix64(0))
+        return TokenShiftDraft.initialize(configuration, SplitMix64(seed))
+    return Decoder.initialize(configuration, SplitMix64(seed))
 
 
 def _differences(expected: Sequence[LayerSpec], found: Sequence[LayerSpec]) -> Iterator[NetError]:

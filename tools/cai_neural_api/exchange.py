@@ -42,7 +42,7 @@ from cai_conformance.fixtures.files import FilePath, read_file, write_file
 from cai_conformance.fixtures.goldens.store import GoldenStore, locate
 from cai_conformance.fixtures.sizes import PUBLISHED_SIZES
 from cai_conformance.suites import find_suite
-from cai_neural_api.conversion import Model, build_net, decoder_to_net, net_to_decoder, undrawn
+from cai_neural_api.conversion import Model, build_net, decoder_to_net, initial_model, net_to_decoder
 from cai_neural_api.errors import ExchangeError
 from cai_neural_api.format import NetFile, format_net, parse_net
 from cai_neural_api.initialization import initialize
@@ -180,7 +180,7 @@ def _model(configuration: Configuration, tensors: Mapping[str, _Tensor], source:
             expected.add(name)
         for name in sorted(tensors.keys() - expected):
             raise ExchangeError("unexpected-tensor", path=source, name=name)
-        model = undrawn(configuration)
+        model = initial_model(configuration)
     except CaiReferenceError as error:
         raise ExchangeError("bad-configuration", path=source, problem=str(error)) from error
     for parameter in model.parameters:
