@@ -11,7 +11,7 @@ import pytest
 from cai_neural_api.bakeoff import BakeSettings, OutputFolder, TrainerName
 from cai_neural_api.bakeoff.files import make_nets, weights_of
 from cai_neural_api.bakeoff.report import PhaseReport
-from cai_neural_api.bakeoff.settings import PHASES, Interruptible, StepCount, TimeBox
+from cai_neural_api.bakeoff.settings import PHASES, TrainingLimit
 from cai_neural_api.conversion import build_net, net_to_decoder
 from cai_neural_api.errors import BakeOffError
 from cai_neural_api.exchange import read_net
@@ -41,7 +41,7 @@ class TestLimits:
     def test_a_box_ends_with_the_step_in_which_its_time_is_over(self) -> None:
         """Not before, and however long that step took."""
         clock = HandClock()
-        box = TimeBox(2.5, clock)
+        box = TrainingLimit(2.5, None, clock, lambda: False)
         clock.now = 2.4
         assert "" == box.reached(1)
         clock.now = 9.0
@@ -49,11 +49,12 @@ class TestLimits:
 
     def test_a_number_of_steps(self) -> None:
         """Exactly."""
-        assert ["", "3 steps", "3 steps"] == [StepCount(3).reached(steps) for steps in (2, 3, 4)]
+        limit = TrainingLimit(0.0, 3, HandClock(), lambda: False)
+        assert ["", "3 steps", "3 steps"] == [limit.reached(steps) for steps in (2, 3, 4)]
 
     def test_a_wish_comes_before_the_limit(self) -> None:
         """Whoever stops a run wants to read that it was stopped."""
-        limit = Interruptible(StepCount(1), After(1))
+        limit = TrainingLimit(0.0, 1, HandClock(), After(1))
         assert ["1 steps", "interrupted"] == [limit.reached(1), limit.reached(1)]
 
 

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cai_neural_api.chat import (
-    Characters,
-    ChatContinuation,
-    Drawing,
-    SamplerKind,
-    SamplerSettings,
-    Semantics,
-    StopWatch,
-    Writer,
-)
+from cai_neural_api.chat import Characters, ChatContinuation, Drawing, SamplerSettings, StopWatch, Writer
+from cai_neural_api.choices import SamplerKind, Semantics
 from cai_neural_api.errors import ChatInputError, LegacyError
 from cai_neural_api.format import parse_net
 from cai_neural_api.initialization import initialize

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cai_neural_api.bakeoff import settings
-from cai_neural_api.bakeoff.settings import Interruptible
+from cai_neural_api.bakeoff.settings import TrainingLimit
 from support_bakeoff import ROWS, SCHEDULE, TINY, WORDS
 from support_cli import Result, invoke
 
@@ -160,14 +160,14 @@ class TestCtrlC:
         self, tmp_path: Path, data: list[object], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The step in progress is completed, and its net is written; exit code 130."""
-        asked = Interruptible.reached
+        asked = TrainingLimit.reached
 
-        def reached(limit: Interruptible, steps: int) -> str:
+        def reached(limit: TrainingLimit, steps: int) -> str:
             if steps == 1:
                 signal.raise_signal(signal.SIGINT)
             return asked(limit, steps)
 
-        monkeypatch.setattr(Interruptible, "reached", reached)
+        monkeypatch.setattr(TrainingLimit, "reached", reached)
         before = signal.getsignal(signal.SIGINT)
         result = bake(tmp_path, "--phase", "all", *data)
         assert 130 == result.code
@@ -181,12 +181,12 @@ class TestCtrlC:
     def test_the_second_ends_at_once(self, tmp_path: Path, data: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
         """No net, nothing half-written, the same exit code."""
 
-        def reached(_limit: Interruptible, _steps: int) -> str:
+        def reached(_limit: TrainingLimit, _steps: int) -> str:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             return ""
 
-        monkeypatch.setattr(Interruptible, "reached", reached)
+        monkeypatch.setattr(TrainingLimit, "reached", reached)
         result = bake(tmp_path, "--phase", 3, *data)
         assert (130, "") == (result.code, result.out)
         assert ["phase3.log"] == [path.name for path in (tmp_path / "out").iterdir()]

@@ -185,17 +185,11 @@ def build_heads(
     graph: LayerGraph, source: int, vocabulary: int, futures: int, channels_per_group: int | None = None
 ) -> int:
     """Lay down the output projections, which never mix their groups, and their softmaxes."""
-    if futures == 1:
-        return graph.softmax(_logits(graph, source, vocabulary, channels_per_group), skips_derivative=True)
     heads = [
-        graph.softmax(_logits(graph, source, vocabulary, channels_per_group), skips_derivative=False)
+        graph.softmax(project(graph, source, vocabulary, channels_per_group, mix=False), skips_derivative=futures == 1)
         for _ in range(futures)
     ]
-    return graph.concatenate(heads)
-
-
-def _logits(graph: LayerGraph, source: int, vocabulary: int, channels_per_group: int | None) -> int:
-    return project(graph, source, vocabulary, channels_per_group, mix=False)
+    return heads[0] if futures == 1 else graph.concatenate(heads)
 
 
 NORM = "TNNetDyT"
@@ -287,14 +281,12 @@ def attend_over_latent(
 
 
 def project(graph: LayerGraph, source: int, outputs: int, channels_per_group: int | None, *, mix: bool = True) -> int:
-    """Lay down a dense convolution, or an auto-grouped stack where a number of channels per group is given."""
+    """Lay down a dense convolution, or an auto-grouped stack where a number of channels per group is given.
+
+    Without `mix` the groups do not talk: one grouped convolution and nothing behind it.
+    """
     if channels_per_group is None:
         return graph.pointwise(source, outputs)
-    return auto_grouped(graph, source, outputs, channels_per_group, mix=mix)
-
-
-def auto_grouped(graph: LayerGraph, source: int, outputs: int, channels_per_group: int, *, mix: bool = True) -> int:
-    """Lay down the stack. Without `mix` the groups do not talk: one grouped convolution and nothing behind it."""
     inputs = graph.depth(source)
     groups = group_count(inputs, outputs, channels_per_group)
     first = graph.grouped(source, outputs, groups)

@@ -21,13 +21,13 @@ import os
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from cai_conformance.errors import InputError
 from cai_conformance.fixtures.files import FilePath, read_file
+from cai_neural_api.choices import SamplerKind, Semantics
 from cai_neural_api.errors import ChatInputError, LegacyError
 from cai_neural_api.exchange import read_net
 from cai_neural_api.generation import (
@@ -57,22 +57,6 @@ Number = TypeVar("Number", int, float)
 DEFAULT_K: Final = 40
 DEFAULT_P: Final = 0.9
 DEFAULT_Q: Final = 0.1
-
-
-class SamplerKind(StrEnum):
-    """Which tokens stay."""
-
-    GREEDY = "greedy"
-    TOP_K = "top-k"
-    TOP_P = "top-p"
-    MIN_P = "min-p"
-
-
-class Semantics(StrEnum):
-    """What a name means: what the library does, or what everybody else does."""
-
-    LIBRARY = "library"
-    STANDARD = "standard"
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ net with one layer more, less or other than the family has is refused, not misre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, zip_longest
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from cai_neural_api.builders import build_decoder, build_draft
 from cai_neural_api.errors import NetError
 from cai_neural_api.format import NetFile, Neuron
 from cai_neural_api.format.data_line import layer_volumes
+from cai_neural_api.net.layers.layer import Learned
+from cai_neural_api.net.making import CONVOLUTIONS, learned_of, neurons_of
 from cai_neural_api.net.structure import LayerSpec, Shape, layer_shapes
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Parameter
@@ -63,121 +65,15 @@ Model: TypeAlias = Decoder | TokenShiftDraft
 Size: TypeAlias = tuple[int, int, int]
 
 
-class LearnedLayer(Protocol):
-    """A layer with weights: how its neurons are sized, what they are, and how they are set."""
+def learned_parameters(model: Model) -> Iterator[Sequence[Parameter]]:
+    """Yield the parameters of each layer with weights, in the order in which a net has these layers.
 
-    @property
-    def biased(self) -> bool:
-        """Whether the biases of the neurons mean anything."""
-        ...
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """The size of each neuron's volume."""
-        ...
-
-    def neurons(self) -> tuple[Neuron, ...]:
-        """Return the parameters, rounded to single precision.
-
-        Raises:
-            NetError (weight-beyond-single): a value is too large for single precision.
-        """
-        ...
-
-    def assign(self, neurons: Sequence[Neuron]) -> None:
-        """Set the parameters; the neurons have the right sizes."""
-        ...
-
-
-@dataclass(frozen=True)
-class TableLayer:
-    """An embedding: [vocabulary, width] in one neuron."""
-
-    weight: Parameter
-
-    @property
-    def biased(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """One volume, a token a column of it."""
-        vocabulary, width = self.weight.shape
-        return ((vocabulary, 1, width),)
-
-    def neurons(self) -> tuple[Neuron, ...]:
-        """Return the table, row-major."""
-        return (Neuron(0.0, _single(self.weight).reshape(-1), self.sizes[0]),)
-
-    def assign(self, neurons: Sequence[Neuron]) -> None:
-        """Set the table."""
-        self.weight.assign(neurons[0].weights.reshape(self.weight.shape))
-
-
-@dataclass(frozen=True)
-class VectorLayer:
-    """Vectors of a norm, a recurrence or a shift, one a neuron."""
-
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def biased(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """One volume a vector."""
-        return tuple((1, 1, parameter.shape[0]) for parameter in self.parameters)
-
-    def neurons(self) -> tuple[Neuron, ...]:
-        """Return the vectors."""
-        pairs = zip(self.parameters, self.sizes, strict=True)
-        return tuple(Neuron(0.0, _single(parameter), size) for parameter, size in pairs)
-
-    def assign(self, neurons: Sequence[Neuron]) -> None:
-        """Set the vectors."""
-        for parameter, neuron in zip(self.parameters, neurons, strict=True):
-            parameter.assign(neuron.weights)
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """A projection, dense with W [inputs, outputs] or grouped with W [G, inputs/G, outputs/G]; a neuron an output."""
-
-    weight: Parameter
-    bias: Parameter
-
-    @property
-    def biased(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """One volume an output, with the inputs that it sees."""
-        return ((1, 1, self.weight.shape[-2]),) * self.bias.shape[0]
-
-    def neurons(self) -> tuple[Neuron, ...]:
-        """Return a neuron an output channel."""
-        rows = np.swapaxes(_single(self.weight), -1, -2).reshape(-1, self.weight.shape[-2])
-        biases = _single(self.bias).tolist()
-        return tuple(Neuron(bias, row, (1, 1, len(row))) for bias, row in zip(biases, rows, strict=True))
-
-    def assign(self, neurons: Sequence[Neuron]) -> None:
-        """Set weights and biases."""
-        rows = np.stack([neuron.weights for neuron in neurons])
-        *groups, inputs, outputs = self.weight.shape
-        self.weight.assign(np.swapaxes(rows.reshape(*groups, outputs, inputs), -1, -2))
-        self.bias.assign(np.array([neuron.bias for neuron in neurons]))
-
-
-def learned_layers(model: Model) -> Iterator[LearnedLayer]:
-    """Yield the layers with weights, in the order in which a net has them."""
-    yield TableLayer(model.table)
+    A convolution has W [inputs, outputs], or [G, inputs/G, outputs/G] if it is grouped, and biases; an embedding has a
+    table [vocabulary, width]; a norm, a recurrence or a token shift has vectors.
+    """
+    yield (model.table,)
     if isinstance(model, TokenShiftDraft):
-        yield VectorLayer(tuple(model.shift.parameters()))
+        yield tuple(model.shift.parameters())
         yield from _projections(model.hidden, model.output)
         return
     for block in model.blocks:
@@ -189,7 +85,7 @@ def learned_layers(model: Model) -> Iterator[LearnedLayer]:
     yield from _projections(model.hidden, *model.outputs)
 
 
-def _mixer(mixer: Mixer) -> Iterator[LearnedLayer]:
+def _mixer(mixer: Mixer) -> Iterator[Sequence[Parameter]]:
     if isinstance(mixer, Attention):
         yield from _projections(mixer.slab, mixer.output)
     elif isinstance(mixer, LatentAttention):
@@ -198,21 +94,40 @@ def _mixer(mixer: Mixer) -> Iterator[LearnedLayer]:
     else:
         assert isinstance(mixer, DiagonalSsm)
         yield from _projections(mixer.inner)
-        yield VectorLayer((mixer.a_raw, mixer.b, mixer.c, mixer.e))
+        yield (mixer.a_raw, mixer.b, mixer.c, mixer.e)
         yield from _projections(mixer.output)
 
 
-def _norm(norm: DynamicTanh) -> VectorLayer:
-    return VectorLayer((norm.gamma, norm.beta, norm.alpha))
+def _norm(norm: DynamicTanh) -> Sequence[Parameter]:
+    return (norm.gamma, norm.beta, norm.alpha)
 
 
-def _projections(*projections: Projection) -> Iterator[LearnedLayer]:
+def _projections(*projections: Projection) -> Iterator[Sequence[Parameter]]:
     for projection in projections:
         assert isinstance(projection, Dense | GroupedStack)
         parts = (projection,) if isinstance(projection, Dense) else (projection.first, projection.second)
-        for part in parts:
-            if part is not None:
-                yield Convolution(part.weight, part.bias)
+        yield from ((part.weight, part.bias) for part in parts if part is not None)
+
+
+def _learned(kind: str, parameters: Sequence[Parameter]) -> Learned:
+    """Return parameters as a layer of a net keeps them, rounded to single precision."""
+    values = [_single(parameter) for parameter in parameters]
+    if kind in CONVOLUTIONS:
+        weight, biases = values
+        return Learned((np.swapaxes(weight, -1, -2).reshape(-1, weight.shape[-2]),), biases)
+    return Learned(tuple(values), np.zeros(len(values)))
+
+
+def _assign(kind: str, parameters: Sequence[Parameter], learned: Learned) -> None:
+    """Set parameters to what a layer of a net has learned."""
+    if kind in CONVOLUTIONS:
+        weight, bias = parameters
+        *groups, inputs, outputs = weight.shape
+        weight.assign(np.swapaxes(learned.weights[0].reshape(*groups, outputs, inputs), -1, -2))
+        bias.assign(learned.biases)
+    else:
+        for parameter, array in zip(parameters, learned.weights, strict=True):
+            parameter.assign(array)
 
 
 def _single(parameter: Parameter) -> Array:
@@ -327,9 +242,10 @@ def decoder_to_net(model: Model) -> NetFile:
         NetError (weight-beyond-single): a weight is too large for single precision.
     """
     specs = build_net(model.configuration)
-    learned = learned_layers(model)
+    parameters = learned_parameters(model)
     volumes = layer_volumes(specs, layer_shapes(specs))
-    return NetFile(specs, tuple(next(learned).neurons() if expected else () for expected in volumes))
+    learned = [_learned(spec.kind, next(parameters)) if own else None for spec, own in zip(specs, volumes, strict=True)]
+    return NetFile(specs, tuple(map(neurons_of, specs, learned)))
 
 
 def build_net(configuration: DecoderConfiguration | DraftConfiguration) -> tuple[LayerSpec, ...]:
@@ -358,36 +274,28 @@ def net_to_decoder(net: NetFile) -> Model:
     difference = next(_differences(specs, net.specs), None)
     if difference is not None:
         raise difference
-    model = undrawn(configuration)
-    learned = learned_layers(model)
-    if len(net.neurons) != len(specs):
-        raise NetError(
-            "neurons-differ",
-            layer=len(net.neurons),
-            kind="layers",
-            expected=f"{len(specs)} layers with neurons",
-            found=str(len(net.neurons)),
-        )
-    for place, expected in enumerate(layer_volumes(specs, layer_shapes(specs))):
-        kind, neurons = specs[place].kind, net.neurons[place]
-        if expected:
-            layer = next(learned)
-            _check(place, kind, layer, neurons)
-            layer.assign(neurons)
-        elif neurons:
-            raise NetError("neurons-differ", layer=place, kind=kind, expected="0 neurons", found=str(len(neurons)))
+    model = initial_model(configuration)
+    parameters = learned_parameters(model)
+    if (found := len(net.neurons)) != len(specs):
+        expected = f"{len(specs)} layers with neurons"
+        raise NetError("neurons-differ", layer=found, kind="layers", expected=expected, found=str(found))
+    for place, volumes in enumerate(layer_volumes(specs, layer_shapes(specs))):
+        spec, neurons = specs[place], net.neurons[place]
+        _check(place, spec.kind, [volume.shape for volume in volumes for _ in range(volume.count)], neurons)
+        if volumes:
+            _assign(spec.kind, next(parameters), learned_of(spec, neurons))
     return model
 
 
-def undrawn(configuration: DecoderConfiguration | DraftConfiguration) -> Model:
-    """Return a model whose matrices are all 0, for whoever sets every parameter.
+def initial_model(configuration: DecoderConfiguration | DraftConfiguration, seed: int = 0) -> Model:
+    """Return a new model, its matrices drawn from a seed.
 
     Raises:
         LayerError: widths, heads or windows do not fit.
     """
     if isinstance(configuration, DraftConfiguration):
-        return TokenShiftDraft.initialize(configuration, SplitMix64(0))
-    return Decoder.initialize(configuration, SplitMix64(0))
+        return TokenShiftDraft.initialize(configuration, SplitMix64(seed))
+    return Decoder.initialize(configuration, SplitMix64(seed))
 
 
 def _differences(expected: Sequence[LayerSpec], found: Sequence[LayerSpec]) -> Iterator[NetError]:
@@ -410,17 +318,13 @@ def _aspects(spec: LayerSpec | None) -> Iterator[tuple[str, object]]:
             yield (f"{what} {position}", value)
 
 
-def _check(place: int, kind: str, layer: LearnedLayer, neurons: Sequence[Neuron]) -> None:
-    sizes = layer.sizes
+def _check(place: int, kind: str, sizes: Sequence[Size], neurons: Sequence[Neuron]) -> None:
+    differs = partial(NetError, "neurons-differ", layer=place, kind=kind)
     if len(neurons) != len(sizes):
-        raise NetError(
-            "neurons-differ", layer=place, kind=kind, expected=f"{len(sizes)} neurons", found=str(len(neurons))
-        )
+        raise differs(expected=f"{len(sizes)} neurons", found=str(len(neurons)))
     for number, (neuron, size) in enumerate(zip(neurons, sizes, strict=True)):
         if neuron.shape != size or neuron.weights.shape != (size[0] * size[1] * size[2],):
             found = f"{neuron.shape} with {neuron.weights.size} weights"
-            raise NetError(
-                "neurons-differ", layer=place, kind=kind, expected=f"neuron {number} of size {size}", found=found
-            )
-        if neuron.bias != 0.0 and not layer.biased:
+            raise differs(expected=f"neuron {number} of size {size}", found=found)
+        if neuron.bias != 0.0 and kind not in CONVOLUTIONS:
             raise NetError("unused-bias", layer=place, kind=kind, neuron=number, bias=neuron.bias)

@@ -22,14 +22,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
-from safetensors import SafetensorError, deserialize
 
-from cai_conformance import strict_json
 from cai_conformance.errors import SelectionError
 from cai_conformance.fixtures.configurations import (
     Configuration,
@@ -42,22 +39,21 @@ from cai_conformance.fixtures.files import FilePath, read_file, write_file
 from cai_conformance.fixtures.goldens.store import GoldenStore, locate
 from cai_conformance.fixtures.sizes import PUBLISHED_SIZES
 from cai_conformance.suites import find_suite
-from cai_neural_api.conversion import Model, build_net, decoder_to_net, net_to_decoder, undrawn
+from cai_neural_api.conversion import Model, build_net, decoder_to_net, initial_model, net_to_decoder
 from cai_neural_api.errors import ExchangeError
 from cai_neural_api.format import NetFile, format_net, parse_net
 from cai_neural_api.initialization import initialize
 from cai_neural_api.mersenne import MersenneTwister
 from cai_neural_api.published import VOCABULARY
 from cai_reference.arithmetic import Array
-from cai_reference.checkpoints.tensor_file import write_tensors
+from cai_reference.checkpoints.errors import CheckpointError
+from cai_reference.checkpoints.tensor_file import StoredTensor, described, read_tensors, write_tensors
 from cai_reference.errors import CaiReferenceError
 
 FORMAT: Final = "cai-conform weights"
 VERSION: Final = "1"
 NUMBERS: Final = {"F64": "<f8", "F32": "<f4"}
 """Number formats that a tensor may have; double precision in our own files, single precision in those of a suite."""
-LENGTH_BYTES: Final = 8
-"""A safetensors file opens with the length of its header."""
 
 EMBEDDING: Final = "embedding.weight"
 
@@ -88,15 +84,14 @@ def parse_weights(data: bytes, source: str) -> Model:
     Raises:
         InterchangeError: as for `read_weights`.
     """
-    tensors = _tensors(data, source)
-    metadata = _metadata(data, source)
+    tensors, metadata = _tensors(data, source)
     for key in ("format", "version", "configuration"):
-        if not isinstance(metadata.get(key), str) or (key == "format" and metadata[key] != FORMAT):
+        if key not in metadata or (key == "format" and metadata[key] != FORMAT):
             raise ExchangeError("foreign-weights", path=source, key=key)
     if metadata["version"] != VERSION:
-        raise ExchangeError("unknown-weights-version", path=source, version=str(metadata["version"]), known=VERSION)
+        raise ExchangeError("unknown-weights-version", path=source, version=metadata["version"], known=VERSION)
     try:
-        configuration = read_configuration(str(metadata["configuration"]))
+        configuration = read_configuration(metadata["configuration"])
     except ValueError as error:
         raise ExchangeError("bad-configuration", path=source, problem=str(error)) from error
     return _model(configuration, tensors, source, "F64")
@@ -113,7 +108,7 @@ def parse_bare_weights(data: bytes, configure: Callable[[int], Configuration], s
     Raises:
         InterchangeError: as for `read_weights`.
     """
-    tensors = _tensors(data, source)
+    tensors, _ = _tensors(data, source)
     if EMBEDDING not in tensors:
         raise ExchangeError("missing-tensor", path=source, name=EMBEDDING)
     vocabulary = tensors[EMBEDDING].shape[0] if tensors[EMBEDDING].shape else 0
@@ -124,79 +119,39 @@ def parse_bare_weights(data: bytes, configure: Callable[[int], Configuration], s
     return _model(configuration, tensors, source, "F32")
 
 
-class _Tensor:
-    """One tensor of a file, not yet read."""
-
-    def __init__(self, fields: Mapping[str, object]) -> None:
-        shape, data = fields["shape"], fields["data"]
-        assert isinstance(shape, list)
-        assert isinstance(data, bytes | bytearray)
-        self.shape = tuple(int(length) for length in shape)
-        self.format = str(fields["dtype"])
-        self.data = data
-
-    @property
-    def words(self) -> str:
-        """Number format and shape."""
-        return _words(self.format, self.shape)
-
-    def values(self) -> Array:
-        """Return the numbers in double precision."""
-        # A signalling NaN is found as any other one.
-        with np.errstate(invalid="ignore"):
-            values: Array = np.frombuffer(self.data, NUMBERS[self.format]).astype(np.float64)
-        return values.reshape(self.shape)
-
-
-def _tensors(data: bytes, source: str) -> dict[str, _Tensor]:
-    parts = cast("Callable[[bytes], list[tuple[str, dict[str, object]]]]", deserialize)
+def _tensors(data: bytes, source: str) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     try:
-        return {name: _Tensor(fields) for name, fields in parts(data)}
-    except SafetensorError as error:
-        raise ExchangeError("damaged-weights", path=source, problem=str(error)) from error
+        return read_tensors(data)
+    except CheckpointError as error:
+        raise ExchangeError("damaged-weights", path=source, problem=str(error.fields["reason"])) from error
 
 
-def _metadata(data: bytes, source: str) -> Mapping[str, object]:
-    length = int.from_bytes(data[:LENGTH_BYTES], "little")
-    try:
-        header = strict_json.parse(data[LENGTH_BYTES : LENGTH_BYTES + length])
-    except ValueError as error:
-        raise ExchangeError("damaged-weights", path=source, problem=str(error)) from error
-    found = header.get("__metadata__") if isinstance(header, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _model(configuration: Configuration, tensors: Mapping[str, _Tensor], source: str, numbers: str) -> Model:
+def _model(configuration: Configuration, tensors: Mapping[str, StoredTensor], source: str, numbers: str) -> Model:
     try:
         expected = set()
         for name, shape in tensor_shapes(configuration):
             if name not in tensors:
                 raise ExchangeError("missing-tensor", path=source, name=name)
-            wanted = _words(numbers, shape)
-            if tensors[name].words != wanted:
-                raise ExchangeError(
-                    "tensor-differs", path=source, name=name, expected=wanted, found=tensors[name].words
-                )
+            wanted, found = described(numbers, shape), tensors[name].words
+            if found != wanted:
+                raise ExchangeError("tensor-differs", path=source, name=name, expected=wanted, found=found)
             expected.add(name)
         for name in sorted(tensors.keys() - expected):
             raise ExchangeError("unexpected-tensor", path=source, name=name)
-        model = undrawn(configuration)
+        model = initial_model(configuration)
     except CaiReferenceError as error:
         raise ExchangeError("bad-configuration", path=source, problem=str(error)) from error
     for parameter in model.parameters:
-        values = tensors[parameter.name].values()
+        # A signalling NaN is found as any other one.
+        with np.errstate(invalid="ignore"):
+            values: Array = np.frombuffer(tensors[parameter.name].data, NUMBERS[numbers]).astype(np.float64)
         finite = np.isfinite(values)
         if not finite.all():
             index = int(np.argmin(finite))
-            raise ExchangeError(
-                "tensor-not-finite", path=source, name=parameter.name, index=index, value=float(values.flat[index])
-            )
-        parameter.assign(values)
+            fields = {"name": parameter.name, "index": index, "value": float(values[index])}
+            raise ExchangeError("tensor-not-finite", path=source, **fields)
+        parameter.assign(values.reshape(parameter.shape))
     return model
-
-
-def _words(numbers: str, shape: tuple[int, ...]) -> str:
-    return f"{numbers} {list(shape)}"
 
 
 def read_net(path: FilePath) -> NetFile:
@@ -262,14 +217,6 @@ def published_configuration(name: str) -> Configuration | None:
     return None if found is None else PHASES[int(found[1]) - 1].decoder(PUBLISHED_SIZES, VOCABULARY)
 
 
-def published_net(configuration: Configuration, seed: int) -> NetFile:
-    """Return a net as the library creates it right behind the setting of a seed.
-
-    The published program draws before that, while it sorts its vocabulary, so that its own nets start elsewhere.
-    """
-    return initialize(build_net(configuration), MersenneTwister(seed))
-
-
 WEIGHTS = "weights.safetensors"
 
 
@@ -290,7 +237,9 @@ def load_source(text: str, seed: int) -> NetFile:
         return export_model(read_weights(text), text)
     configuration = published_configuration(text)
     if configuration is not None:
-        return published_net(configuration, seed)
+        # The library creates it right behind the setting of a seed. The published program draws before that, while it
+        # sorts its vocabulary, so that its own nets start elsewhere.
+        return initialize(build_net(configuration), MersenneTwister(seed))
     try:
         suite = find_suite(text).identifier
     except SelectionError as error:
@@ -313,44 +262,25 @@ def golden_model(suite: str) -> Model:
     return parse_bare_weights(data, lambda vocabulary: phase.decoder(sizes, vocabulary), f"{suite}/{WEIGHTS}")
 
 
-@dataclass(frozen=True)
-class ExportRounding:
-    """What the way to binary32 did to numbers.
-
-    Attributes:
-        values: how many there are.
-        changed: how many are not in binary32 as they were.
-        largest: the largest change.
-        parameter: whose number that was; empty if none changed.
-    """
-
-    values: int
-    changed: int
-    largest: float
-    parameter: str
-
-
-@dataclass(frozen=True)
-class ExportedNet:
-    """A net made of a source; `rounding` is None where the source holds binary32 to begin with."""
-
-    net: NetFile
-    rounding: ExportRounding | None
-
-
-def export_source(text: str, seed: int) -> ExportedNet:
+def export_source(text: str, seed: int) -> tuple[NetFile, str]:
     """Make a net of a weights file, of `phase1` to `phase9` or `draft` with initial values, or of a suite.
+
+    Returns the net, and what the way to binary32 did to its numbers, in words; a suite or a phase holds binary32 to
+    begin with.
 
     Raises:
         ConformanceError: as `load_source`.
     """
     if Path(text).is_file():
         model = read_weights(text)
-        return ExportedNet(export_model(model, text), rounding_of(model))
-    return ExportedNet(load_source(text, seed), None)
+        return export_model(model, text), rounding_words(model)
+    return load_source(text, seed), UNCHANGED
 
 
-def rounding_of(model: Model) -> ExportRounding:
+UNCHANGED: Final = "no value was rounded: all were in binary32 already"
+
+
+def rounding_words(model: Model) -> str:
     """Tell what rounding to binary32 does to the parameters of a model whose values fit into it."""
     values = changed = 0
     largest, parameter = 0.0, ""
@@ -360,9 +290,6 @@ def rounding_of(model: Model) -> ExportRounding:
         changed += int(np.count_nonzero(errors))
         if errors.size and float(np.max(errors)) > largest:
             largest, parameter = float(np.max(errors)), each.name
-    return ExportRounding(values, changed, largest, parameter)
-
-
-def weight_count(net: NetFile) -> int:
-    """Return how many weights a net has; the library does not count biases among them."""
-    return sum(neuron.weights.size for neurons in net.neurons for neuron in neurons)
+    if not changed:
+        return UNCHANGED
+    return f"{changed:,} of {values:,} values were rounded, by {largest:.2e} at most ({parameter})"

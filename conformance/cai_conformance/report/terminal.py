@@ -41,6 +41,11 @@ class Column:
     folded: bool = False
 
 
+def right_columns(*headings: str) -> tuple[Column, ...]:
+    """Return columns of numbers."""
+    return tuple(Column(heading, right=True) for heading in headings)
+
+
 def printable(text: str, encoding: str = "utf-8") -> str:
     r"""Text on one line, with everything that could disturb a terminal spelt as an escape.
 

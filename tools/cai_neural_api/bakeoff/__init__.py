@@ -8,7 +8,8 @@ from cai_neural_api.bakeoff.data import BakeData, find_data
 from cai_neural_api.bakeoff.files import OutputFolder
 from cai_neural_api.bakeoff.report import PhaseReport, RunReport
 from cai_neural_api.bakeoff.run import BakeOff
-from cai_neural_api.bakeoff.settings import BakeSettings, TrainerName, chosen_phases
+from cai_neural_api.bakeoff.settings import BakeSettings, chosen_phases
+from cai_neural_api.choices import TrainerName
 
 __all__ = [
     "BakeData",

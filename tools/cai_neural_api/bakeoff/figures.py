@@ -17,7 +17,7 @@ from cai_neural_api.bakeoff.publication import MEASURED, PUBLISHED
 from cai_neural_api.bakeoff.settings import ArmName, BakePhase, Memory
 from cai_neural_api.bakeoff.showdown import PromptResult
 from cai_neural_api.bakeoff.training import LOG_EVERY, Course
-from cai_neural_api.bakeoff.verdicts import Bucket, ForwardTimes, buckets, repeated_trigrams, speedup
+from cai_neural_api.bakeoff.verdicts import Bucket, buckets, repeated_trigrams, speedup
 from cai_neural_api.decode.arms import ArmRun, Speculation
 from cai_neural_api.published import Models, StageCounts
 from cai_reference.decoding.latent_states import LatentCache
@@ -109,19 +109,14 @@ def decode_figures(figures: FigureList, phase: BakePhase, prompts: Sequence[Prom
             figures.add(PROMPTS, f"{place}, a token", "ms", run.milliseconds_per_token, 2)
             figures.add(PROMPTS, f"{place}, forwards", "passes", run.forwards)
             if name is not ArmName.FULL:
-                figures.add(
-                    PROMPTS,
-                    f"{place}, speedup",
-                    "times",
-                    speedup(1000.0 * result.full.seconds, 1000.0 * run.seconds),
-                    2,
-                )
+                times = speedup(1000.0 * result.full.seconds, 1000.0 * run.seconds)
+                figures.add(PROMPTS, f"{place}, speedup", "times", times, 2)
             if run.speculation is not None and name is ArmName.DRAFT:
                 _add_guesses(figures, PROMPTS, quoted(result.prompt), (run.speculation,), len(run.new))
         if phase.trigrams:
             count = repeated_trigrams(result.full.new)
             figures.add(PROMPTS, f"{quoted(result.prompt)}: repeated trigrams", "places", count)
-    totals = {name: Total.of([result.runs[name] for result in prompts]) for name in phase.arms}
+    totals = {name: Total([result.runs[name] for result in prompts]) for name in phase.arms}
     _add_totals(figures, phase, totals)
     if phase.trigrams:
         count = sum(repeated_trigrams(result.full.new) for result in prompts)
@@ -135,11 +130,11 @@ def step_figures(figures: FigureList, steps: Sequence[Bucket]) -> None:
         figures.add(STEPS, f"prefix {bucket.name}, steps", "steps", bucket.steps)
 
 
-def forward_figures(figures: FigureList, times: ForwardTimes) -> None:
-    """What a full-width forward pass takes."""
-    figures.add(FORWARDS, "sequential blocks", "ms", times.sequential, 2)
-    figures.add(FORWARDS, "parallel blocks", "ms", times.parallel, 2)
-    figures.add(FORWARDS, "parallel : sequential", "times", times.ratio, 3)
+def forward_figures(figures: FigureList, sequential: float, parallel: float) -> None:
+    """The mean milliseconds of a full-width forward pass of both nets."""
+    figures.add(FORWARDS, "sequential blocks", "ms", sequential, 2)
+    figures.add(FORWARDS, "parallel blocks", "ms", parallel, 2)
+    figures.add(FORWARDS, "parallel : sequential", "times", speedup(parallel, sequential), 3)
 
 
 def streamed_buckets(phase: BakePhase, prompts: Sequence[PromptResult]) -> tuple[Bucket, ...]:
@@ -151,12 +146,7 @@ def streamed_buckets(phase: BakePhase, prompts: Sequence[PromptResult]) -> tuple
 class Total:
     """The counters of one arm over all prompts."""
 
-    runs: tuple[ArmRun, ...]
-
-    @classmethod
-    def of(cls, runs: Sequence[ArmRun]) -> Total:
-        """Take some runs together."""
-        return cls(tuple(runs))
+    runs: Sequence[ArmRun]
 
     @property
     def milliseconds(self) -> float:

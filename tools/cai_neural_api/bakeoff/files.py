@@ -67,17 +67,13 @@ class OutputFolder:
         try:
             file = path.open("w", encoding="utf-8", newline="\n", buffering=1)
         except OSError as error:
-            raise InterchangeError(
-                "output-not-written", path=os.fspath(path), problem=error.strerror or str(error)
-            ) from error
+            raise _not_written(path, error) from error
 
         def add(line: str) -> None:
             try:
                 file.write(f"{line}\n")
             except OSError as error:
-                raise InterchangeError(
-                    "output-not-written", path=os.fspath(path), problem=error.strerror or str(error)
-                ) from error
+                raise _not_written(path, error) from error
 
         with file:
             yield add
@@ -113,12 +109,8 @@ class OutputFolder:
         found = read_net(path)
         if found.specs != expected:
             pairs = enumerate(zip_longest(found.specs, expected))
-            raise BakeOffError(
-                "checkpoint-differs",
-                path=path,
-                folder=folder,
-                layer=next(place for place, (one, other) in pairs if one != other),
-            )
+            layer = next(place for place, (one, other) in pairs if one != other)
+            raise BakeOffError("checkpoint-differs", path=path, folder=folder, layer=layer)
         return found
 
     def _make(self) -> None:
@@ -131,15 +123,16 @@ class OutputFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
-            raise InterchangeError(
-                "output-not-written", path=os.fspath(self.path), problem="there is something else than a folder"
-            ) from error
+            raise _not_written(self.path, "there is something else than a folder") from error
         except OSError as error:
-            raise InterchangeError(
-                "output-not-written", path=os.fspath(self.path), problem=error.strerror or str(error)
-            ) from error
+            raise _not_written(self.path, error) from error
         if self._descriptor is None:
             self._descriptor = _held(self.path)
+
+
+def _not_written(path: Path, problem: OSError | str) -> InterchangeError:
+    words = problem if isinstance(problem, str) else problem.strerror or str(problem)
+    return InterchangeError("output-not-written", path=os.fspath(path), problem=words)
 
 
 def _held(folder: Path) -> int | None:
@@ -160,9 +153,7 @@ def _held(folder: Path) -> int | None:
         if descriptor is not None:
             os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise InterchangeError(
-                "output-not-written", path=os.fspath(folder), problem="another run is writing there"
-            ) from None
+            raise _not_written(folder, "another run is writing there") from None
         return None
     return descriptor
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from rich.text import Text
 
-from cai_conformance.report.terminal import Column, paragraph, table_lines
+from cai_conformance.report.terminal import Column, paragraph, right_columns, table_lines
 from cai_neural_api.bakeoff.data import BakeData
 from cai_neural_api.bakeoff.figures import PROMPTS, BakeFigure, quoted
 from cai_neural_api.bakeoff.publication import CONDITIONS, MEASURED_SOURCE, SOURCE
@@ -21,7 +22,6 @@ from cai_neural_api.bakeoff.settings import ArmName, BakePhase, BakeSettings
 from cai_neural_api.bakeoff.showdown import PromptResult
 from cai_neural_api.bakeoff.training import Course
 from cai_neural_api.bakeoff.verdicts import ClaimVerdict, Word, distinct
-from cai_neural_api.decode.arms import ArmRun
 from cai_neural_api.decode.decoding import TokenDifference
 
 EXACT: Final = "token-identical"
@@ -238,21 +238,21 @@ def _prompt(result: PromptResult, text: str) -> Object:
         "text": text,
         "distinct": distinct(result.full.new),
         "smallest_margin": result.margin,
-        "arms": [_arm(name, run) for name, run in result.runs.items()],
-    }
-
-
-def _arm(name: ArmName, run: ArmRun) -> Object:
-    return {
-        "arm": name.value,
-        "tokens": len(run.new),
-        "milliseconds": 1000.0 * run.seconds,
-        "forwards": run.forwards,
-        "prefill_forwards": run.prefill_forwards,
+        "arms": [
+            {
+                "arm": name.value,
+                "tokens": len(run.new),
+                "milliseconds": 1000.0 * run.seconds,
+                "forwards": run.forwards,
+                "prefill_forwards": run.prefill_forwards,
+            }
+            for name, run in result.runs.items()
+        ],
     }
 
 
 def _short(report: PhaseReport) -> Object:
+    each = {name.value: report.figure(f"all: {name}, a token") for name in report.phase.arms}
     return {
         "phase": report.phase.number,
         "title": report.phase.title,
@@ -260,11 +260,7 @@ def _short(report: PhaseReport) -> Object:
         "steps": report.course.steps,
         "thrown_away": report.course.thrown_away,
         "stories_per_second": report.course.throughput,
-        "milliseconds_per_token": {
-            name.value: figure.value
-            for name in report.phase.arms
-            if (figure := report.figure(f"all: {name}, a token")) is not None
-        },
+        "milliseconds_per_token": {name: figure.value for name, figure in each.items() if figure is not None},
         "distinct": report.distinct,
         "smallest_margin": report.margin,
         "result": report.word,
@@ -279,29 +275,14 @@ BAD: Final = "bold red"
 BOLD: Final = "bold"
 DIM: Final = "dim"
 
-FIGURE_COLUMNS: Final = (
-    Column("figure", folded=True),
-    Column("here", right=True),
-    Column("published", right=True),
-    Column("unit"),
-)
+FIGURE_COLUMNS: Final = (Column("figure", folded=True), *right_columns("here", "published"), Column("unit"))
 ARM_COLUMNS: Final = (
     Column("arm", folded=True),
-    Column("ms", right=True),
-    Column("forwards", right=True),
-    Column("ms/token", right=True),
-    Column("published", right=True),
-    Column("speedup", right=True),
-    Column("published", right=True),
+    *right_columns("ms", "forwards", "ms/token", "published", "speedup", "published"),
 )
 SUMMARY_COLUMNS: Final = (
     Column("phase"),
-    Column("loss", right=True),
-    Column("steps", right=True),
-    Column("ex/s", right=True),
-    Column("full", right=True),
-    Column("fast", right=True),
-    Column("times", right=True),
+    *right_columns("loss", "steps", "ex/s", "full", "fast", "times"),
     Column("result", folded=True),
 )
 LEGEND: Final = (
@@ -329,7 +310,8 @@ def phase_lines(report: PhaseReport, width: int) -> Iterator[Text]:
     if report.verdicts or report.differences:
         yield BLANK
     for verdict in report.verdicts:
-        yield from _verdict(verdict, width)
+        words = f"{verdict.claim}: {verdict.word.value} ({verdict.reason})"
+        yield from paragraph(words, width, GOOD if verdict.word is Word.HOLDS else BOLD)
     for result, name, difference in report.differences:
         yield from paragraph(_difference(result, name, difference), width, BAD)
     yield BLANK
@@ -338,7 +320,7 @@ def phase_lines(report: PhaseReport, width: int) -> Iterator[Text]:
 
 def summary_lines(run: RunReport, width: int) -> Iterator[Text]:
     """Yield all phases in one table, what is to be kept in mind about it, and what came of the run."""
-    rows = [_summary(report) for report in run.phases]
+    rows = [_summary_row(report) for report in run.phases]
     styles = ["" if report.identical and report.complete else BAD for report in run.phases]
     yield from table_lines(SUMMARY_COLUMNS, rows, width, styles)
     yield BLANK
@@ -358,49 +340,34 @@ def summary_lines(run: RunReport, width: int) -> Iterator[Text]:
 def _figures(figures: Sequence[BakeFigure], width: int) -> Iterator[Text]:
     rows: list[tuple[str, ...]] = []
     styles: list[str] = []
-    group = ""
-    for figure in figures:
-        if figure.group == PROMPTS:
-            continue
-        if figure.group != group:
-            group = figure.group
-            rows.append((f"{group}:", "", "", ""))
-            styles.append(BOLD)
-        rows.append((figure.name, figure.text, figure.beside, figure.unit))
-        styles.append("")
+    shown = [figure for figure in figures if figure.group != PROMPTS]
+    for group, members in groupby(shown, lambda figure: figure.group):
+        rows.append((f"{group}:", "", "", ""))
+        rows.extend((figure.name, figure.text, figure.beside, figure.unit) for figure in members)
+        styles.extend([BOLD, *[""] * (len(rows) - len(styles) - 1)])
     yield from table_lines(FIGURE_COLUMNS, rows, width, styles)
 
 
 def _prompt_lines(report: PhaseReport, result: PromptResult, text: str, width: int) -> Iterator[Text]:
     yield from paragraph(f"{quoted(result.prompt)} continues {quoted(text)}", width)
+    figures = {figure.name: figure for figure in report.figures if figure.group == PROMPTS}
+    prefix = f"{quoted(result.prompt)}: "
     rows = []
     for name in report.phase.arms:
-        place = f"{quoted(result.prompt)}: {name}"
-        found = [report.figure(f"{place}, {what}") for what in ("all", "forwards", "a token", "speedup")]
+        found = [figures.get(f"{prefix}{name}, {what}") for what in ("all", "forwards", "a token", "speedup")]
         total, forwards, each, speedup = (MISSING if figure is None else figure.text for figure in found)
         published = [MISSING if figure is None else figure.beside for figure in found[2:]]
         rows.append((name.value, total, forwards, each, published[0], speedup, published[1]))
     yield from table_lines(ARM_COLUMNS, rows, width)
-    names = {figure.name for figure in report.figures if figure.group == PROMPTS}
-    prefix = f"{quoted(result.prompt)}: "
-    extras = [
-        f"{name.removeprefix(prefix)} {figure.text}{figure.unit if figure.unit == '%' else ''}"
-        for name in ("guesses accepted", "guesses right", "guesses proposed", "tokens a pass", "repeated trigrams")
-        if prefix + name in names and (figure := report.figure(prefix + name)) is not None
-    ]
-    yield from paragraph("; ".join([_equality(result), *extras]), width)
-
-
-def _equality(result: PromptResult) -> str:
     new = result.full.new
     equal = f"{len(new)} tokens, all arms equal" if not result.differences else "arms differ"
     margin = MISSING if result.margin is None else f"{result.margin:.6f}"
-    return f"{equal}; {distinct(new)} distinct, smallest margin {margin}"
-
-
-def _verdict(verdict: ClaimVerdict, width: int) -> Iterator[Text]:
-    style = {Word.HOLDS: GOOD, Word.NOT_CONFIRMED: BOLD}.get(verdict.word, BOLD)
-    yield from paragraph(f"{verdict.claim}: {verdict.word.value} ({verdict.reason})", width, style)
+    extras = [
+        f"{what} {figure.text}{figure.unit if figure.unit == '%' else ''}"
+        for what in ("guesses accepted", "guesses right", "guesses proposed", "tokens a pass", "repeated trigrams")
+        if (figure := figures.get(prefix + what))
+    ]
+    yield from paragraph("; ".join([f"{equal}; {distinct(new)} distinct, smallest margin {margin}", *extras]), width)
 
 
 def _difference(result: PromptResult, name: ArmName, difference: TokenDifference) -> str:
@@ -417,24 +384,16 @@ def _difference(result: PromptResult, name: ArmName, difference: TokenDifference
     )
 
 
-def _summary(report: PhaseReport) -> tuple[str, ...]:
-    full, fast = report.phase.arms[0], report.phase.arms[-1]
-    found = [
-        report.figure(name) for name in (f"all: {full}, a token", f"all: {fast}, a token", f"all: {fast}, speedup")
-    ]
-    course = report.course
+def _summary_row(report: PhaseReport) -> tuple[str, ...]:
+    full, fast, course = report.phase.arms[0], report.phase.arms[-1], report.course
+    found = [report.figure(f"all: {what}") for what in (f"{full}, a token", f"{fast}, a token", f"{fast}, speedup")]
+    tokens = sum(len(result.full.new) for result in report.prompts)
+    equal = f"{tokens}/{tokens} equal" if report.identical and report.complete else report.word
     return (
         f"{report.phase.number} {report.phase.title}",
         f"{course.loss:.2f}",
         str(course.steps),
         f"{course.throughput:.1f}",
         *(MISSING if figure is None else figure.text for figure in found),
-        "; ".join([_equal_tokens(report), *(f"{each.claim} {each.word.value}" for each in report.verdicts)]),
+        "; ".join([equal, *(f"{each.claim} {each.word.value}" for each in report.verdicts)]),
     )
-
-
-def _equal_tokens(report: PhaseReport) -> str:
-    if not report.identical or not report.complete:
-        return report.word
-    tokens = sum(len(result.full.new) for result in report.prompts)
-    return f"{tokens}/{tokens} equal"

@@ -14,20 +14,21 @@ from cai_neural_api.bakeoff.figures import FigureList, Total, memory_figures
 from cai_neural_api.bakeoff.files import OutputFolder, PhaseNets, make_nets, weights_of
 from cai_neural_api.bakeoff.publication import WEIGHTS
 from cai_neural_api.bakeoff.report import PhaseReport, RunReport, run_object
-from cai_neural_api.bakeoff.settings import PHASES, ArmName, BakePhase, BakeSettings, Interruptible, Rule, TrainerName
-from cai_neural_api.bakeoff.showdown import Contestants, PromptResult, showdown
-from cai_neural_api.bakeoff.training import Course, Log, TrainedNet, train_as_library, train_cleanly
+from cai_neural_api.bakeoff.settings import PHASES, ArmName, BakePhase, BakeSettings, Rule
+from cai_neural_api.bakeoff.showdown import PromptResult, showdown
+from cai_neural_api.bakeoff.training import Course, Log, train_as_library, train_cleanly
 from cai_neural_api.bakeoff.verdicts import (
     ClaimVerdict,
-    ForwardTimes,
     decode_cost,
     grouped_convergence,
     hybrid_convergence,
     incomparable,
     time_forward,
 )
+from cai_neural_api.choices import TrainerName
 from cai_neural_api.conversion import build_net
 from cai_neural_api.decode.decoding import check_prompts
+from cai_neural_api.format import NetFile
 from cai_neural_api.net.graph import Net
 from cai_neural_api.texts import prompt_ids
 from cai_neural_api.tokenizer import decode
@@ -109,17 +110,21 @@ class BakeOff:
 
             log(self._heading(phase))
             if nets.sequential is not None:
-                self._time_forwards(figures, nets)
-            trained = self._train(phase, nets, log)
-            self._folder.write_net(phase.number, trained.net)
-            log(trained.course.sentence)
-            prompts = self._decode(phase, nets, trained)
+                files = (nets.sequential, nets.initial)
+                times = [time_forward(Net.from_file(file), self._settings.arithmetic, self._clock) for file in files]
+                of.forward_figures(figures, *times)
+            net, course = self._train(phase, nets, log)
+            self._folder.write_net(phase.number, net)
+            log(course.sentence)
+            trained = Net.from_file(net)
+            target, draft = (trained, None) if nets.target is None else (Net.from_file(nets.target), trained)
+            prompts = showdown(target, draft, phase, self._prompts, self._settings, self._clock, self._stopped)
             complete = len(prompts) == len(self._prompts)
-            verdicts = self._add_figures(figures, phase, trained.course, prompts, complete=complete)
+            verdicts = self._add_figures(figures, phase, course, prompts, complete=complete)
             report = PhaseReport(
                 phase,
                 self._settings.box(phase),
-                trained.course,
+                course,
                 tuple(figures.figures),
                 prompts,
                 tuple(self._shown(result) for result in prompts),
@@ -131,20 +136,12 @@ class BakeOff:
                 log(line)
         return report
 
-    def _train(self, phase: BakePhase, nets: PhaseNets, log: Log) -> TrainedNet:
+    def _train(self, phase: BakePhase, nets: PhaseNets, log: Log) -> tuple[NetFile, Course]:
         settings, rows = self._settings, self._data.rows
-        limit = Interruptible(settings.limit(phase, self._clock), self._stopped)
+        limit = settings.limit(phase, self._clock, self._stopped)
         if settings.trainer is TrainerName.CLEAN:
             return train_cleanly(settings.trained(phase), rows, settings, limit, self._clock, log)
         return train_as_library(nets.initial, phase.rate, rows, settings, nets.generator, limit, self._clock, log)
-
-    def _decode(self, phase: BakePhase, nets: PhaseNets, trained: TrainedNet) -> tuple[PromptResult, ...]:
-        settings, net = self._settings, Net.from_file(trained.net)
-        target, draft = (net, None) if nets.target is None else (Net.from_file(nets.target), net)
-        contestants = Contestants(
-            target, draft, settings.sizes.block, settings.new_tokens, settings.arithmetic, self._clock
-        )
-        return showdown(contestants, phase.arms, self._prompts, self._stopped)
 
     def _count_weights(self, figures: FigureList, phase: BakePhase) -> None:
         counted = {
@@ -160,14 +157,6 @@ class BakeOff:
             figures.add(of.MODEL, "fewer weights than phase 6", "times", counted[6] / own, 2)
         if phase.times_forwards:
             figures.add(of.MODEL, "fewer weights than phase 1", "weights", counted[1] - own)
-
-    def _time_forwards(self, figures: FigureList, nets: PhaseNets) -> None:
-        assert nets.sequential is not None
-        sequential, parallel = (
-            time_forward(Net.from_file(file), self._settings.arithmetic, self._clock)
-            for file in (nets.sequential, nets.initial)
-        )
-        of.forward_figures(figures, ForwardTimes(sequential, parallel))
 
     def _add_figures(
         self, figures: FigureList, phase: BakePhase, course: Course, prompts: Sequence[PromptResult], *, complete: bool
@@ -185,7 +174,7 @@ class BakeOff:
         memory_figures(figures, phase.memory, self._settings.sizes)
         if phase.rule is Rule.NONE:
             return ()
-        streamed = Total.of([result.runs[ArmName.CACHED] for result in prompts])
+        streamed = Total([result.runs[ArmName.CACHED] for result in prompts])
         return (self._convergence(phase, course.loss), decode_cost(streamed.milliseconds_per_token, steps))
 
     def _convergence(self, phase: BakePhase, loss: float) -> ClaimVerdict:

@@ -16,12 +16,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from cai_conformance.fixtures.decoder_phases import PHASES as SUITES
 from cai_conformance.fixtures.decoder_phases import Phase
 from cai_conformance.fixtures.sizes import PUBLISHED_SIZES, Sizes
 from cai_conformance.verdicts import Clock
+from cai_neural_api.choices import TrainerName
 from cai_neural_api.errors import BakeOffError
 from cai_neural_api.training import FitSchedule
 from cai_reference.arithmetic import Arithmetic
@@ -32,48 +33,23 @@ from cai_reference.models.token_shift_draft import DraftConfiguration
 INTERRUPTED: Final = "interrupted"
 
 
-class Limit(Protocol):
-    """Says when training ends."""
+class TrainingLimit:
+    """Ends training behind a number of steps, or behind the step in which a time is over; or as soon as somebody asks.
+
+    With a number of steps, the same run can be made again. The time starts now.
+    """
+
+    def __init__(self, seconds: float, steps: int | None, clock: Clock, stopped: Callable[[], bool]) -> None:
+        self._seconds, self._steps, self._clock, self._stopped = seconds, steps, clock, stopped
+        self._end = math.inf if steps is not None else clock() + seconds
 
     def reached(self, steps: int) -> str:
         """Return why training ends behind so many steps, or an empty string if it goes on."""
-        ...
-
-
-class TimeBox:
-    """Ends training behind the step in which the time is over; the time starts now."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._clock = clock
-        self._seconds = seconds
-        self._end = clock() + seconds
-
-    def reached(self, steps: int) -> str:
-        """Return a reason once the time is over."""
+        if self._stopped():
+            return INTERRUPTED
+        if self._steps is not None:
+            return f"{self._steps} steps" if steps >= self._steps else ""
         return f"time box of {self._seconds:g} s" if self._clock() >= self._end else ""
-
-
-@dataclass(frozen=True)
-class StepCount:
-    """Ends training behind a number of steps, so that the same run can be made again."""
-
-    steps: int
-
-    def reached(self, steps: int) -> str:
-        """Return a reason once so many steps were taken."""
-        return f"{self.steps} steps" if steps >= self.steps else ""
-
-
-@dataclass(frozen=True)
-class Interruptible:
-    """Ends training as another limit does, or as soon as somebody asks for it."""
-
-    limit: Limit
-    stopped: Callable[[], bool]
-
-    def reached(self, steps: int) -> str:
-        """Return the reason of the other limit, or that training was interrupted."""
-        return INTERRUPTED if self.stopped() else self.limit.reached(steps)
 
 
 class ArmName(StrEnum):
@@ -182,13 +158,6 @@ SIZES: Final = PUBLISHED_SIZES
 SCHEDULE: Final = FitSchedule()
 
 
-class TrainerName(StrEnum):
-    """Who trains: what imitates the library, or the family's own training."""
-
-    LEGACY = "legacy"
-    CLEAN = "clean"
-
-
 @dataclass(frozen=True)
 class BakeSettings:
     """The settings of a run; the defaults are the published program's.
@@ -247,9 +216,9 @@ class BakeSettings:
             return f"{self.steps} steps"
         return f"{self._seconds(phase):g} s"
 
-    def limit(self, phase: BakePhase, clock: Clock) -> Limit:
+    def limit(self, phase: BakePhase, clock: Clock, stopped: Callable[[], bool]) -> TrainingLimit:
         """Return what ends the training of a phase; a time starts now."""
-        return TimeBox(self._seconds(phase), clock) if self.steps is None else StepCount(self.steps)
+        return TrainingLimit(self._seconds(phase), self.steps, clock, stopped)
 
     def decoder(self, phase: BakePhase) -> DecoderConfiguration:
         """Return the net that a phase decodes."""

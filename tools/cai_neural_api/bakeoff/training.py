@@ -20,15 +20,15 @@ from typing import Final, TypeAlias
 
 from cai_conformance.backends.reference.story_training import optimizer_for
 from cai_conformance.verdicts import Clock
-from cai_neural_api.bakeoff.settings import BakeSettings, Limit
-from cai_neural_api.conversion import Model, decoder_to_net
+from cai_neural_api.bakeoff.settings import BakeSettings, TrainingLimit
+from cai_neural_api.conversion import Model, decoder_to_net, initial_model
 from cai_neural_api.format import NetFile
 from cai_neural_api.mersenne import MersenneTwister
 from cai_neural_api.net.graph import Net
 from cai_neural_api.tokenizer import Rows
-from cai_neural_api.training import AdamSettings, FitProgress, LegacyFit, LegacyTrainer
-from cai_reference.models.decoder import Decoder, DecoderConfiguration
-from cai_reference.models.token_shift_draft import DraftConfiguration, TokenShiftDraft
+from cai_neural_api.training import AdamSettings, LegacyFit, LegacyTrainer
+from cai_reference.models.decoder import DecoderConfiguration
+from cai_reference.models.token_shift_draft import DraftConfiguration
 from cai_reference.splitmix import SplitMix64
 from cai_reference.text.story_batches import StoryBatch, shuffled_story_batches
 from cai_reference.training.decoder_training import DecoderStep, DecoderTraining
@@ -90,14 +90,6 @@ class Course:
         )
 
 
-@dataclass(frozen=True)
-class TrainedNet:
-    """A net in single precision, and how it came to be."""
-
-    net: NetFile
-    course: Course
-
-
 STOP: Final = 1
 """Stands behind every row."""
 
@@ -106,20 +98,19 @@ def train_cleanly(
     configuration: DecoderConfiguration | DraftConfiguration,
     rows: Rows,
     settings: BakeSettings,
-    limit: Limit,
+    limit: TrainingLimit,
     clock: Clock,
     log: Log,
-) -> TrainedNet:
+) -> tuple[NetFile, Course]:
     """Train a new model, and return it as a net.
 
     Raises:
         AutogradError, AdamWError: training diverged.
         NetError (weight-beyond-single): a weight does not fit into the net.
     """
-    model = _initial(configuration, settings.seed)
-    optimizer = settings.sizes.optimizer
-    batch = settings.schedule.batch
-    log(f"rate {optimizer.learning_rate:g}, {batch} examples a step, AdamW, mean loss over real targets")
+    model = initial_model(configuration, settings.seed)
+    rate, batch = settings.sizes.optimizer.learning_rate, settings.schedule.batch
+    log(f"rate {rate:g}, {batch} examples a step, AdamW, mean loss over real targets")
     start, losses, examples, ending = clock(), list[float](), 0, ""
     for step, stories in _steps(model, rows, settings):
         assert step.batch_loss is not None
@@ -134,13 +125,7 @@ def train_cleanly(
     taken, seconds = len(losses), clock() - start
     logged = losses[LOG_EVERY - 1] if taken >= LOG_EVERY else None
     course = Course(ending, seconds, taken, taken, examples, losses[0], logged, losses[-1], losses[-1], None)
-    return TrainedNet(decoder_to_net(model), course)
-
-
-def _initial(configuration: DecoderConfiguration | DraftConfiguration, seed: int) -> Model:
-    if isinstance(configuration, DraftConfiguration):
-        return TokenShiftDraft.initialize(configuration, SplitMix64(seed))
-    return Decoder.initialize(configuration, SplitMix64(seed))
+    return decoder_to_net(model), course
 
 
 def _steps(model: Model, rows: Rows, settings: BakeSettings) -> Iterator[tuple[DecoderStep, StoryBatch]]:
@@ -163,10 +148,10 @@ def train_as_library(
     rows: Rows,
     settings: BakeSettings,
     generator: MersenneTwister,
-    limit: Limit,
+    limit: TrainingLimit,
     clock: Clock,
     log: Log,
-) -> TrainedNet:
+) -> tuple[NetFile, Course]:
     """Train a net on rows drawn by a generator, which moves on.
 
     Raises:
@@ -180,15 +165,22 @@ def train_as_library(
     losses: dict[int, float] = {}
     logged: float | None = None
     for progress in fit.run():
-        if progress.validation is not None:
-            losses[progress.step] = progress.batch.loss
-            log(_validated(progress))
+        batch, validation = progress.batch, progress.validation
+        if validation is not None:
+            losses[progress.step] = batch.loss
+            log(
+                f"epoch {progress.epoch}, step {progress.step}: validation loss {validation.loss:.4f}, "
+                f"error {validation.error:.3f}, accuracy {validation.accuracy:.4f}; weights saved"
+            )
             continue
         if progress.step == LOG_EVERY:
-            logged = progress.batch.loss
+            logged = batch.loss
         ending = limit.reached(progress.step)
         if progress.step % LOG_EVERY == 0 or progress.step == 1:
-            log(_stepped(progress, fit.examples, clock() - start))
+            log(
+                f"step {progress.step}: loss {batch.loss:.4f}, error {batch.error:.3f}, accuracy {batch.accuracy:.4f}, "
+                f"{progress.step * fit.examples} examples, {clock() - start:.1f} s"
+            )
         if ending:
             break
     result, seconds = fit.result(), clock() - start
@@ -206,21 +198,4 @@ def train_as_library(
         losses.get(result.kept, result.last.loss),
         result.best_accuracy if losses else None,
     )
-    return TrainedNet(result.net, course)
-
-
-def _stepped(progress: FitProgress, examples: int, seconds: float) -> str:
-    batch = progress.batch
-    return (
-        f"step {progress.step}: loss {batch.loss:.4f}, error {batch.error:.3f}, accuracy {batch.accuracy:.4f}, "
-        f"{progress.step * examples} examples, {seconds:.1f} s"
-    )
-
-
-def _validated(progress: FitProgress) -> str:
-    validation = progress.validation
-    assert validation is not None
-    return (
-        f"epoch {progress.epoch}, step {progress.step}: validation loss {validation.loss:.4f}, "
-        f"error {validation.error:.3f}, accuracy {validation.accuracy:.4f}; weights saved"
-    )
+    return result.net, course

@@ -122,13 +122,13 @@ def hybrid_convergence(loss: float) -> ClaimVerdict:
         f"loss {loss:.2f}; recurrence {RECURRENCE_LOSS} + {HYBRID_SLACK}, latent attention {LATENT_LOSS}, "
         f"transformer {TRANSFORMER_LOSS}"
     )
-    return ClaimVerdict("convergence", _holds(holds), reason)
+    return ClaimVerdict("convergence", Word.HOLDS if holds else Word.NOT_CONFIRMED, reason)
 
 
 def grouped_convergence(loss: float) -> ClaimVerdict:
     """Judge the loss of phase 7 by that of phase 6."""
-    holds = 0.0 < loss <= HYBRID_LOSS + GROUPED_SLACK
-    return ClaimVerdict("convergence", _holds(holds), f"loss {loss:.2f}; dense hybrid {HYBRID_LOSS} + {GROUPED_SLACK}")
+    word = Word.HOLDS if 0.0 < loss <= HYBRID_LOSS + GROUPED_SLACK else Word.NOT_CONFIRMED
+    return ClaimVerdict("convergence", word, f"loss {loss:.2f}; dense hybrid {HYBRID_LOSS} + {GROUPED_SLACK}")
 
 
 def incomparable(reason: str) -> ClaimVerdict:
@@ -140,13 +140,12 @@ def decode_cost(milliseconds: float, steps: Sequence[Bucket]) -> ClaimVerdict:
     """Judge the milliseconds that a streamed token takes, prefill included, and whether longer prefixes cost more."""
     costs = [bucket.milliseconds for bucket in steps]
     dearest, cheapest = max(costs, default=0.0), min(costs, default=0.0)
-    affordable = milliseconds <= DEAREST
     flat = dearest <= STEEPEST * max(cheapest, SMALLEST)
     reason = (
         f"{milliseconds:.2f} ms a token, at most {DEAREST}; steps from {cheapest:.3f} to {dearest:.3f} ms, "
         f"at most {STEEPEST:g} times"
     )
-    if not affordable:
+    if not milliseconds <= DEAREST:
         return ClaimVerdict("decode cost", Word.NOT_CONFIRMED, reason)
     return ClaimVerdict("decode cost", Word.HOLDS if flat else Word.PARTIAL, reason)
 
@@ -156,27 +155,10 @@ def speedup(slow: float, fast: float) -> float:
     return slow / max(fast, SMALLEST)
 
 
-def _holds(holds: bool) -> Word:
-    return Word.HOLDS if holds else Word.NOT_CONFIRMED
-
-
 WARM_UPS: Final = 2
 TIMED: Final = 12
 FIRST_ID: Final = 2
 IDS: Final = 100
-
-
-@dataclass(frozen=True)
-class ForwardTimes:
-    """The mean milliseconds of a full-width forward pass of both nets."""
-
-    sequential: float
-    parallel: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the parallel net takes."""
-        return speedup(self.parallel, self.sequential)
 
 
 def time_forward(net: Net, arithmetic: Arithmetic, clock: Clock) -> float:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,33 +13,12 @@ import typer
 
 from cai_conform import options
 from cai_conform.terminal import messages, output, say
+from cai_neural_api.choices import TrainerName
+from cai_neural_api.commands.printing import INTERRUPTED, ArithmeticName, Format, as_table, print_lines, print_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
-    from rich.text import Text
-
     from cai_neural_api.bakeoff.report import PhaseReport
     from cai_neural_api.bakeoff.settings import BakePhase
-
-
-INTERRUPTED = 130
-"""The exit code of a program that was interrupted, as shells count it: 128 and the number of SIGINT."""
-
-
-class BakeFormat(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-class TrainerChoice(StrEnum):
-    """Who trains."""
-
-    LEGACY = "legacy"
-    CLEAN = "clean"
 
 
 PhaseName = Annotated[
@@ -64,14 +41,13 @@ Steps = Annotated[
     int | None, typer.Option("--steps", min=1, metavar="N", help="Steps a phase instead of a time: replayable.")
 ]
 Trainer = Annotated[
-    TrainerChoice, typer.Option("--trainer", help="As the library trains, or by AdamW on the mean over real targets.")
+    TrainerName, typer.Option("--trainer", help="As the library trains, or by AdamW on the mean over real targets.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, metavar="S", help="Seed of all that is drawn.")]
 OutputPath = Annotated[
     Path,
     typer.Option("--output", "-o", metavar="DIR", help="Where nets, logs and the summary go; older ones are replaced."),
 ]
-ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 Threads = Annotated[
     int,
     typer.Option(
@@ -83,9 +59,6 @@ Prompts = Annotated[
     typer.Option("--prompt", metavar="TEXT", help="What is continued; may be repeated. The published two if left out."),
 ]
 MaxNew = Annotated[int, typer.Option("--max-new", min=1, metavar="N", help="New tokens a prompt.")]
-Format = Annotated[
-    BakeFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
-]
 
 
 def bakeoff(
@@ -94,7 +67,7 @@ def bakeoff(
     rows: RowsFile = None,
     budget: Seconds = None,
     steps: Steps = None,
-    trainer: Trainer = TrainerChoice.LEGACY,
+    trainer: Trainer = TrainerName.LEGACY,
     seed: Seed = 424_242,
     folder: OutputPath = Path("bake-off"),
     arithmetic: ArithmeticName = "fast",
@@ -110,17 +83,16 @@ def bakeoff(
     The first Ctrl-C completes the step in progress and writes what there is: exit code 130.
     """
     from cai_conformance.verdicts import WALL
-    from cai_neural_api.bakeoff import BakeOff, BakeSettings, OutputFolder, TrainerName, chosen_phases, find_data
+    from cai_neural_api.bakeoff import BakeOff, BakeSettings, OutputFolder, chosen_phases, find_data
     from cai_neural_api.bakeoff import report as screen
     from cai_neural_api.bakeoff import settings as defaults
-    from cai_neural_api.bakeoff.report import phase_object, summary_object
     from cai_reference.arithmetic.instances import named
 
     chosen = chosen_phases(phase)
     wanted = BakeSettings(
         budget,
         steps,
-        TrainerName(trainer.value),
+        trainer,
         seed,
         tuple(dict.fromkeys(prompts)) if prompts else defaults.PROMPTS,
         new_tokens,
@@ -132,24 +104,24 @@ def bakeoff(
     )
     data = find_data(vocabulary, rows, wanted.sizes, wanted.vocabulary, seed)
     console = output(color)
-    as_table = output_format is BakeFormat.TABLE or (output_format is None and console.is_terminal)
-    if as_table:
-        _print(console, screen.data_lines(data, console.width))
+    table = as_table(output_format, console)
+    if table:
+        print_lines(console, screen.data_lines(data, console.width))
     teller = _Teller()
     with _interruptible(teller) as stopped:
         run = BakeOff(wanted, data, OutputFolder(folder), WALL, stopped, teller.tell)
         for report in _resting(teller, run.run(chosen)):
-            if as_table:
+            if table:
                 console.print()
-                _print(console, screen.phase_lines(report, console.width))
+                print_lines(console, screen.phase_lines(report, console.width))
             else:
-                print(json.dumps(phase_object(report), allow_nan=False, ensure_ascii=False), flush=True)
+                print_objects([screen.phase_object(report)])
     whole = run.report(len(chosen))
-    if as_table:
+    if table:
         console.print()
-        _print(console, screen.summary_lines(whole, console.width))
+        print_lines(console, screen.summary_lines(whole, console.width))
     else:
-        print(json.dumps(summary_object(whole), allow_nan=False, ensure_ascii=False))
+        print_objects([screen.summary_object(whole)])
     raise typer.Exit(whole.exit_code)
 
 
@@ -222,8 +194,3 @@ class _Teller:
 
         if self._shows:
             self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
-
-
-def _print(console: Console, lines: Iterable[Text]) -> None:
-    for line in lines:
-        console.print(line, soft_wrap=True)

@@ -13,7 +13,9 @@ import typer
 
 from cai_conform import options
 from cai_conform.terminal import output, say
+from cai_neural_api.choices import SamplerKind, Semantics
 from cai_neural_api.commands import generate
+from cai_neural_api.commands.printing import INTERRUPTED, ArithmeticName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,23 +23,21 @@ if TYPE_CHECKING:
     from cai_neural_api.chat import Drawing, Writer
 
 PROMPT = "> "
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, as shells count it: 128 and the number of SIGINT."""
 
 
 def chat(
     net: generate.NetPath,
     vocabulary: generate.VocabularyPath,
     max_new: generate.MaxNew = None,
-    sampler: generate.SamplerOption = generate.SamplerName.GREEDY,
-    semantics: generate.SemanticsOption = generate.SemanticsName.LIBRARY,
+    sampler: generate.SamplerOption = SamplerKind.GREEDY,
+    semantics: generate.SemanticsOption = Semantics.LIBRARY,
     k: generate.K = None,
     p: generate.P = None,
     q: generate.Q = None,
     temperature: generate.Temperature = None,
     seed: generate.Seed = 0,
     stop: generate.StopTexts = None,
-    arithmetic: generate.ArithmeticName = "fast",
+    arithmetic: ArithmeticName = "fast",
     color: options.Color = options.ColorChoice.AUTO,
 ) -> None:
     r"""Continue line after line with a trained net.
@@ -53,7 +53,9 @@ def chat(
     `exit` and the end of the input leave. Ctrl-C stops an answer; a second one
     leaves with exit code 130.
     """
-    settings = generate.sampler_settings(sampler, semantics, k, p, q, temperature, seed)
+    from cai_neural_api.chat import SamplerSettings
+
+    settings = SamplerSettings(sampler, semantics, k, p, q, temperature, seed)
     writer, drawing = generate.load(net, vocabulary, settings, arithmetic)
     stops = generate.stop_texts(stop)
     talk = _Talk(writer, drawing, max_new, stops, output(color))
@@ -99,6 +101,7 @@ class _Talk:
             self._answer(line)
 
     def _answer(self, line: bytes) -> None:
+        from cai_conformance.report.terminal import printable
         from cai_neural_api.chat import ChatContinuation
         from cai_neural_api.errors import ChatInputError
 
@@ -108,7 +111,7 @@ class _Talk:
         try:
             prompt = self._writer.prompt(line)
         except ChatInputError as error:
-            say(f"cai-conform: {generate.printable(str(error))}")
+            say(f"cai-conform: {printable(str(error))}")
             self._nothing()
             return
         if prompt.loss:

@@ -14,6 +14,9 @@ import typer
 from cai_conform import options
 from cai_conform.commands.compare import STANDARD_INPUT, read_file
 from cai_conform.terminal import output, say, write_bytes
+from cai_neural_api.choices import SamplerKind, Semantics
+from cai_neural_api.commands.printing import ArithmeticName
+from cai_neural_api.commands.tokenizer import without_last_line_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,22 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cai_neural_api.chat import ChatContinuation, Drawing, Prompt, SamplerSettings, Writer
-
-
-class SamplerName(StrEnum):
-    """How a token is chosen."""
-
-    GREEDY = "greedy"
-    TOP_K = "top-k"
-    TOP_P = "top-p"
-    MIN_P = "min-p"
-
-
-class SemanticsName(StrEnum):
-    """What the name of a sampler means."""
-
-    LIBRARY = "library"
-    STANDARD = "standard"
 
 
 class TextFormat(StrEnum):
@@ -56,10 +43,10 @@ MaxNew = Annotated[
     typer.Option("--max-new", "-n", min=1, metavar="N", help="New tokens at most; up to the context if left out."),
 ]
 SamplerOption = Annotated[
-    SamplerName, typer.Option("--sampler", help="greedy takes the likeliest token, the others draw one.")
+    SamplerKind, typer.Option("--sampler", help="greedy takes the likeliest token, the others draw one.")
 ]
 SemanticsOption = Annotated[
-    SemanticsName,
+    Semantics,
     typer.Option(
         "--semantics",
         help="library: what the library does, with the Mersenne Twister. standard: what is usual, with SplitMix64.",
@@ -109,7 +96,6 @@ StopTexts = Annotated[
     list[str] | None,
     typer.Option("--stop", metavar="TEXT", help="End before this text, however it is cut into tokens. Repeatable."),
 ]
-ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 PromptText = Annotated[
     str | None, typer.Option("--prompt", metavar="TEXT", help="The text to continue. Standard input if left out.")
 ]
@@ -125,8 +111,8 @@ def generate(
     vocabulary: VocabularyPath,
     prompt: PromptText = None,
     max_new: MaxNew = None,
-    sampler: SamplerOption = SamplerName.GREEDY,
-    semantics: SemanticsOption = SemanticsName.LIBRARY,
+    sampler: SamplerOption = SamplerKind.GREEDY,
+    semantics: SemanticsOption = Semantics.LIBRARY,
     k: K = None,
     p: P = None,
     q: Q = None,
@@ -152,12 +138,12 @@ def generate(
     as in "one day , lily". Where the tokenizer changes a prompt, a line on
     standard error tells what the net reads.
     """
-    from cai_neural_api.chat import ChatContinuation
+    from cai_neural_api.chat import ChatContinuation, SamplerSettings
     from cai_neural_api.errors import ChatInputError
 
     if ids and output_format is TextFormat.JSON:
         raise ChatInputError("setting-unused", option="--ids", chosen="--format json, which has the ids anyway")
-    settings = sampler_settings(sampler, semantics, k, p, q, temperature, seed)
+    settings = SamplerSettings(sampler, semantics, k, p, q, temperature, seed)
     writer, drawing = load(net, vocabulary, settings, arithmetic)
     given = writer.prompt(_prompt_text(prompt))
     if given.loss:
@@ -178,25 +164,6 @@ def generate(
             write_bytes(given.text + made.text + b"\n")
 
 
-def sampler_settings(
-    sampler: SamplerName,
-    semantics: SemanticsName,
-    k: int | None,
-    p: float | None,
-    q: float | None,
-    temperature: float | None,
-    seed: int,
-) -> SamplerSettings:
-    """Return what the options ask for.
-
-    Raises:
-        ChatInputError (setting-unused, seed-beyond-generator): they do not go together.
-    """
-    from cai_neural_api.chat import SamplerKind, SamplerSettings, Semantics
-
-    return SamplerSettings(SamplerKind(sampler), Semantics(semantics), k, p, q, temperature, seed)
-
-
 def load(net: Path, vocabulary: Path, settings: SamplerSettings, arithmetic: str) -> tuple[Writer, Drawing]:
     """Read net and vocabulary, and make the sampler.
 
@@ -214,13 +181,6 @@ def load(net: Path, vocabulary: Path, settings: SamplerSettings, arithmetic: str
 def stop_texts(stop: list[str] | None) -> tuple[bytes, ...]:
     """Return the texts to stop at as bytes."""
     return tuple(os.fsencode(text) for text in stop or ())
-
-
-def printable(text: str) -> str:
-    """Return a text that cannot disturb a terminal."""
-    from cai_conformance.report.terminal import printable as harmless
-
-    return harmless(text)
 
 
 def show_as_it_comes(
@@ -265,8 +225,7 @@ def _prompt_text(prompt: str | None) -> bytes:
         return os.fsencode(prompt)
     if sys.stdin is not None and sys.stdin.isatty():
         say("cai-conform: type the text to continue; Ctrl-D on an empty line ends it")
-    data = read_file(STANDARD_INPUT)
-    return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data
+    return without_last_line_end(read_file(STANDARD_INPUT))
 
 
 def _as_object(prompt: Prompt, made: ChatContinuation, settings: SamplerSettings) -> dict[str, object]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,33 +9,20 @@ import typer
 
 from cai_conform import options
 from cai_conform.terminal import output, progress
+from cai_neural_api.commands.printing import ArithmeticName, Format, as_table, print_lines, print_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import Console
-    from rich.text import Text
+    from collections.abc import Sequence
 
 app = typer.Typer(
     name="net", help="Nets of the CAI NEURAL API: .nn files, whichever program wrote them.", no_args_is_help=True
 )
 
 
-class NetFormat(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 NetPath = Annotated[Path, typer.Argument(metavar="FILE.nn", help="A net.", show_default=False)]
 SamplePath = Annotated[
     Path, typer.Argument(metavar="FILE.json", help="What was measured on it; its siblings are used, too.")
 ]
-Format = Annotated[
-    NetFormat | None, typer.Option("--format", "-f", help="Table on a terminal, JSON lines in a pipe, if left out.")
-]
-ArithmeticName = Annotated[str, typer.Option("--arithmetic", "-a", metavar="NAME", help="strict, libm or fast.")]
 Layers = Annotated[bool, typer.Option("--layers", "-l", help="Every layer, instead of a line a class.")]
 VocabularyFile = Annotated[
     Path, typer.Option("--vocabulary", metavar="V", help="The vocabulary, one token a line.", show_default=False)
@@ -186,34 +171,12 @@ def export(source: Source, output_file: NetOutput, seed: Seed = 424242, force: F
     the library draws from the seed.
     """
     from cai_conformance.fixtures.files import check_output
-    from cai_neural_api.exchange import export_source, weight_count, write_net
+    from cai_neural_api.exchange import export_source, write_net
 
     check_output(output_file, force=force, source=source)
-    exported = export_source(source, seed)
-    write_net(output_file, exported.net)
-    print(f"{output_file}: {len(exported.net.specs)} layers, {weight_count(exported.net):,} weights")
-    rounding = exported.rounding
-    if rounding is None or not rounding.changed:
-        print("no value was rounded: all were in binary32 already")
-    else:
-        print(
-            f"{rounding.changed:,} of {rounding.values:,} values were rounded, "
-            f"by {rounding.largest:.2e} at most ({rounding.parameter})"
-        )
-
-
-def as_table(chosen: NetFormat | None, console: Console) -> bool:
-    """Whether results are printed as a table: if that was asked for, or on a terminal if nothing was."""
-    return chosen is NetFormat.TABLE or (chosen is None and console.is_terminal)
-
-
-def print_lines(console: Console, lines: Iterable[Text]) -> None:
-    """Print lines as they are: they have been made to fit."""
-    for line in lines:
-        console.print(line, soft_wrap=True)
-
-
-def print_objects(objects: Iterable[dict[str, object]]) -> None:
-    """Print one JSON object a line."""
-    for value in objects:
-        print(json.dumps(value, allow_nan=False, ensure_ascii=False))
+    net, rounding = export_source(source, seed)
+    write_net(output_file, net)
+    # The library does not count biases among the weights.
+    weights = sum(neuron.weights.size for neurons in net.neurons for neuron in neurons)
+    print(f"{output_file}: {len(net.specs)} layers, {weights:,} weights")
+    print(rounding)

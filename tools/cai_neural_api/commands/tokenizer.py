@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,22 +46,15 @@ def fit(file: TextFile, size: Size, output: Output, seed: Seed = 0, force: Force
     An existing file is replaced only with --force.
     There are fewer tokens than asked for where merges make the same token, or where no pairs are left to merge.
     """
-    from cai_conformance.errors import InputError
     from cai_conformance.fixtures.files import check_output, write_file
-    from cai_neural_api.errors import LegacyTokenizerError
     from cai_neural_api.mersenne import MersenneTwister
     from cai_neural_api.tokenizer import fit as fit_vocabulary
     from cai_neural_api.tokenizer.vocabulary import SINGLE_BYTES
 
     check_output(output, force=force, source=None if file == STANDARD_INPUT else file)
     text = _read(file)
-    with progress(f"fitting {file}", size - SINGLE_BYTES) as move:
-        try:
-            vocabulary = fit_vocabulary(text, size, MersenneTwister(seed), lambda: move(""))
-        except LegacyTokenizerError as error:
-            if error.code != "reserved-byte":
-                raise
-            raise InputError("input-unreadable", path=file, problem=str(error)) from None
+    with progress(f"fitting {file}", size - SINGLE_BYTES) as move, _readable(file, "reserved-byte"):
+        vocabulary = fit_vocabulary(text, size, MersenneTwister(seed), lambda: move(""))
     write_file(output, vocabulary.format())
     tokens = len(vocabulary.entries)
     print(f"{output}: {tokens} token{'' if tokens == 1 else 's'}, {vocabulary.size} ids of at most {size}")
@@ -72,23 +67,16 @@ def encode(vocabulary: VocabularyFile, text: Text = None, file: TextSource = Non
     A line end at the end of a file or of standard input is not part of the text; any other is. With --rows, every line
     is a text of its own.
     """
-    from cai_conformance.errors import InputError
-    from cai_neural_api.errors import LegacyTokenizerError
     from cai_neural_api.tokenizer import encode as encode_text
     from cai_neural_api.tokenizer import encode_lines, format_rows
 
     tokens = _vocabulary(vocabulary)
     data = _text(text, file)
-    try:
+    with _readable("the text" if text is not None else file or STANDARD_INPUT, "reserved-byte"):
         if rows:
             found = encode_lines(tokens, data)
         else:
-            found = (tuple(encode_text(tokens, data if text is not None else _without_last_line_end(data))),)
-    except LegacyTokenizerError as error:
-        if error.code != "reserved-byte":
-            raise
-        name = "the text" if text is not None else file or STANDARD_INPUT
-        raise InputError("input-unreadable", path=name, problem=str(error)) from None
+            found = (tuple(encode_text(tokens, data if text is not None else without_last_line_end(data))),)
     write_bytes(format_rows(found))
 
 
@@ -118,25 +106,32 @@ def _read(path: str) -> bytes:
 
 
 def _vocabulary(path: str) -> Vocabulary:
-    from cai_conformance.errors import InputError
     from cai_conformance.fixtures import files
-    from cai_neural_api.errors import LegacyTokenizerError
     from cai_neural_api.tokenizer import Vocabulary
 
-    try:
-        return Vocabulary.parse(files.read_file(path))
-    except LegacyTokenizerError as error:
-        raise InputError("input-unreadable", path=path, problem=str(error)) from None
+    data = files.read_file(path)
+    with _readable(path):
+        return Vocabulary.parse(data)
 
 
 def _rows(name: str, data: bytes) -> Rows:
-    from cai_conformance.errors import InputError
-    from cai_neural_api.errors import LegacyTokenizerError
     from cai_neural_api.tokenizer import parse_rows
 
-    try:
+    with _readable(name):
         return parse_rows(data)
+
+
+@contextmanager
+def _readable(name: str, code: str | None = None) -> Iterator[None]:
+    """Say of what that the tokenizer cannot read it, for one reason or for any."""
+    from cai_conformance.errors import InputError
+    from cai_neural_api.errors import LegacyTokenizerError
+
+    try:
+        yield
     except LegacyTokenizerError as error:
+        if code is not None and error.code != code:
+            raise
         raise InputError("input-unreadable", path=name, problem=str(error)) from None
 
 
@@ -146,11 +141,11 @@ def _text(text: str | None, file: str | None) -> bytes:
     if text is None:
         return _read(STANDARD_INPUT if file is None else file)
     if file is not None:
-        raise InputError(
-            "input-unreadable", path=file, problem="a text is given beside the file; leave one of them out"
-        )
+        problem = "a text is given beside the file; leave one of them out"
+        raise InputError("input-unreadable", path=file, problem=problem)
     return os.fsencode(text)
 
 
-def _without_last_line_end(data: bytes) -> bytes:
+def without_last_line_end(data: bytes) -> bytes:
+    """Return a text without the line end behind it."""
     return data.removesuffix(b"\n").removesuffix(b"\r") if data.endswith(b"\n") else data

@@ -14,7 +14,7 @@ import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from cai_conformance.report.terminal import Column, paragraph, table_lines
+from cai_conformance.report.terminal import Column, paragraph, right_columns, table_lines
 from cai_neural_api.decode.arm_list import Arm, ArmList, Ids, SkippedArm
 from cai_neural_api.decode.arms import ArmRun, Speculation
 from cai_neural_api.errors import NetInputError
@@ -165,9 +165,7 @@ TOKENS: Final = {
 COLUMNS: Final = (
     Column("arm"),
     Column("tokens"),
-    Column("forwards", right=True),
-    Column("ms/token", right=True),
-    Column("logits off", right=True),
+    *right_columns("forwards", "ms/token", "logits off"),
     Column("guesses", folded=True),
 )
 

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from cai_conformance.errors import InputError
 from cai_conformance.fixtures.files import read_file
-from cai_conformance.report.terminal import Column, paragraph, table_lines
+from cai_conformance.report.terminal import Column, paragraph, right_columns, table_lines
 from cai_neural_api.errors import NetInputError
 from cai_neural_api.exchange import read_net
 from cai_neural_api.format import NetFile
@@ -226,9 +226,7 @@ class _Work:
 
 COLUMNS: Final = (
     Column("quantity", folded=True),
-    Column("values", right=True),
-    Column("largest error", right=True),
-    Column("tolerance", right=True),
+    *right_columns("values", "largest error", "tolerance"),
     Column("verdict"),
 )
 
