@@ -7,13 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from cai_conformance.backends.engine import files
 from cai_conformance.faults.fault import TRAINING, Family, Place
 from cai_conformance.faults.patch import Patch
 from cai_conformance.faults.workload import DENSE, WINDOWED, given
-from cai_conformance.fixtures import given_weights, weight_files
 from cai_conformance.fixtures.given_weights import Tensors
-from cai_conformance.fixtures.phases import DecodePhase
-from cai_conformance.fixtures.weight_files import WeightsLayout
 from cai_reference.arithmetic import Array
 from cai_reference.autograd import Tape, Variable
 from cai_reference.autograd.operations import swap_axes
@@ -22,19 +20,8 @@ from cai_reference.layers.matrices import TiedOutput
 
 
 def _read(patch: Patch, changed: Callable[[Tensors], Tensors]) -> None:
-    """Change what is read of a file, by the backend and by its engine."""
-    native, foreign = given_weights.native_values, weight_files.read_tensors
-
-    def wrong(phase: DecodePhase, weights: bytes) -> Tensors:
-        # Of a folder of engines the other function reads the file.
-        values = native(phase, weights)
-        return changed(values) if phase.weights_layout is WeightsLayout.NATIVE else values
-
-    def wrong_foreign(data: bytes) -> Tensors:
-        return changed(foreign(data))
-
-    patch.replace(native, wrong)
-    patch.replace(foreign, wrong_foreign)
+    """Change what an engine reads of a file. What the suite reads to write a file of its own stays right."""
+    patch.arguments(files._filled, values=lambda call: changed(call.values))
 
 
 _loading = Family(frozenset({Place.LOADING}), given(DENSE))
