@@ -15,7 +15,7 @@ Those of what computes a model stand here, those of the other rooms in a file be
     │   ├── LinearError          cai_reference.layers.projection
     │   └── SwiGluError          cai_reference.layers.swiglu
     ├── ModelError               sizes, ids, sequences
-    │   └── NgramError     cai_reference.models.neural_ngram
+    │   └── NgramError           cai_reference.models.neural_ngram
     ├── TrainingError            cai_reference.training.errors
     ├── DecodingError            cai_reference.decoding.errors
     │   ├── SessionError         streaming sessions
