@@ -10,6 +10,8 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -287,6 +289,18 @@ class TestImports:
             if name.split(".")[0] in {"pytest", "_pytest", "xdist", "pluggy"}
         }
         assert {"cai_conformance/run/pytest_plugin"} == {path.rpartition("/")[0] for path in importers}
+
+    def test_no_folder_of_tests_passes_for_a_library_that_is_not_there(self) -> None:
+        """Folders of tests are on the path, where Python takes one called `torch` for a package of that name."""
+        tests = Path(__file__).parent
+        project = tomllib.loads((tests.parent / "pyproject.toml").read_text("utf-8"))["project"]
+        stated = [
+            *project["dependencies"],
+            *(one for some in project["optional-dependencies"].values() for one in some),
+        ]
+        libraries = {found.group() for one in stated if (found := re.match(r"[\w-]+", one))}
+        assert {"numpy", "torch", "transformers"} <= libraries
+        assert set() == libraries & {path.name for path in tests.rglob("*") if path.is_dir()}
 
     def test_the_command_line_imports_numbers_late(self) -> None:
         """At the top of its modules, only Typer, the standard library and itself."""
