@@ -85,7 +85,8 @@ def read_tensors(data: bytes) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     """
     parts = cast("Callable[[bytes], list[tuple[str, dict[str, object]]]]", deserialize)
     try:
-        tensors = {name: _stored(fields) for name, fields in parts(data)}
+        # The library hands tensors out in an order that changes from run to run.
+        tensors = {name: _stored(fields) for name, fields in sorted(parts(data), key=lambda part: part[0])}
         length = int.from_bytes(data[:LENGTH_BYTES], "little")
         header = strict_json.parse(data[LENGTH_BYTES : LENGTH_BYTES + length])
     except (SafetensorError, strict_json.JsonProblem) as error:

@@ -7,6 +7,8 @@ import pytest
 from safetensors.numpy import load
 
 from cai_conformance.backends.engine.files import file_names, file_tensors, native_tensors
+from cai_conformance.fixtures.weight_files import read_tensor_file
+from cai_reference.checkpoints.tensor_file import read_tensors
 from support_engines import HEADS, SUITE
 from support_foreign_engines import given
 
@@ -39,3 +41,13 @@ def test_a_name_of_no_file_is_no_tensor() -> None:
     with pytest.raises(KeyError):
         native_tensors(given(SUITE).phase.weights_layout, {"model.layers.0.self_attn.bias": np.zeros(1)})
     assert ["anything"] == list(native_tensors(given(HEADS).phase.weights_layout, {"anything": np.zeros(1)}))
+
+
+@pytest.mark.parametrize("suite", [SUITE, HEADS])
+def test_tensors_come_in_the_order_of_their_names(suite: str) -> None:
+    """In every run the same, although the library that reads the file has no order."""
+    weights = given(suite).weights
+    names = sorted(load(weights))
+    assert len(names) > 10
+    assert names == list(read_tensor_file(weights, "weights"))
+    assert names == list(read_tensors(weights)[0])
