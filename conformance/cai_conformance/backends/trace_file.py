@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import IO, Final
+from io import BytesIO
+from typing import IO, BinaryIO, Final
 
 from cai_conformance.backends.errors import NotOffered
 from cai_conformance.backends.protocol import TraceRequest
@@ -21,8 +22,8 @@ FROM_A_DEVICE: Final = 1 << 20
 _AT_ONCE: Final = 1 << 18
 
 
-def read_file(path: str) -> bytes:
-    """Return the bytes of a file, a pipe or a device.
+def open_file(path: str) -> BinaryIO:
+    """Open a file, which stays on its disk; what a pipe or a device gives is read whole.
 
     Raises:
         InputUnreadable: the operating system refuses; nothing comes through the pipe; a line from it is beyond the
@@ -32,20 +33,20 @@ def read_file(path: str) -> bytes:
     try:
         # Without waiting, so that a pipe to which nobody writes is no reason to wait for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb", buffering=0) as file:  # a folder is refused here, and closed
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode):
-                if status.st_size > FILE_LIMIT:
-                    raise InputError("input-too-large", path=path, size=status.st_size, limit=FILE_LIMIT)
-                return file.read()
+        file = os.fdopen(descriptor, "rb")  # a folder is refused here, and closed
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            if status.st_size > FILE_LIMIT:
+                file.close()
+                raise InputError("input-too-large", path=path, size=status.st_size, limit=FILE_LIMIT)
+            return file
+        with file:
             os.set_blocking(descriptor, True)
             if stat.S_ISFIFO(status.st_mode):
                 if data := read_stream(file, path):
-                    return data
+                    return BytesIO(data)
                 raise InputError("input-unreadable", path=path, problem="nothing came through this pipe")
-            data = b""
-            while len(data) <= FROM_A_DEVICE and (more := file.read(FROM_A_DEVICE + 1 - len(data))):
-                data += more
+            data = file.read(FROM_A_DEVICE + 1)
     except (OSError, ValueError) as error:
         raise InputError(
             "input-unreadable",
@@ -54,7 +55,16 @@ def read_file(path: str) -> bytes:
         ) from None
     if len(data) > FROM_A_DEVICE:
         raise InputError("input-unreadable", path=path, problem="it is a device, and does not end")
-    return data
+    return BytesIO(data)
+
+
+def read_file(path: str) -> bytes:
+    """Return the bytes of a file, a pipe or a device; refused as `open_file` does."""
+    with open_file(path) as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise InputError("input-unreadable", path=path, problem=error.strerror or str(error)) from None
 
 
 def read_stream(stream: IO[bytes], name: str) -> bytes:
@@ -87,11 +97,11 @@ class TraceFileBackend:
     The first line says which suite, profile and arithmetic it answers; whether the rest is a trace is for the judges.
     """
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, file: bytes | BinaryIO) -> None:
         self.name = f"trace:{path}"
-        self._data = data
+        self._file = BytesIO(file) if isinstance(file, bytes) else file
         self._parsed: Trace | None = None
-        opening = data[:OPENING_BYTES].partition(b"\n")[0].decode("utf-8", "replace")
+        opening = self._file.read(OPENING_BYTES).partition(b"\n")[0].decode("utf-8", "replace")
         fields = [piece.partition("=") for piece in opening.split("|")]
         self.stated = {name: value for name, _, value in fields}
 
@@ -121,7 +131,8 @@ class TraceFileBackend:
             NotOffered: it states others. A file that states none is returned, for the judge of the grammar.
         """
         self.check(request)
-        return self._data
+        self._file.seek(0)
+        return self._file.read()
 
     def parsed(self, request: TraceRequest, grammar_of: GrammarOf) -> Trace:
         """Return the trace that the file holds.
@@ -140,7 +151,7 @@ class TraceFileBackend:
             TraceFault: it is not a trace.
         """
         if self._parsed is None:
-            self._parsed = parse(self._data, grammar_of)
+            self._parsed = parse(self._file, grammar_of)
         return self._parsed
 
     def replay(self, request: TraceRequest) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from cai_conformance.backends.trace_file import TraceFileBackend
 from cai_conformance.checks.finding import counted
@@ -83,7 +84,7 @@ def verification_of(backend: TraceFileBackend, store: GoldenStore) -> Verificati
     return Verification(backend, SuiteRun(suite, question_for(suite, store, options)))
 
 
-def differences_between(left: bytes, right: bytes, names: tuple[str, str]) -> TraceComparison:
+def differences_between(left: bytes | BinaryIO, right: bytes | BinaryIO, names: tuple[str, str]) -> TraceComparison:
     """Compare two traces, or bodies of traces, aligned by key.
 
     Raises:
@@ -103,24 +104,24 @@ def differences_between(left: bytes, right: bytes, names: tuple[str, str]) -> Tr
     return TraceComparison(compare(expected, found, grammar), tuple(notes))
 
 
-def _read(data: bytes, name: str, notes: list[str]) -> tuple[Trace, Grammar]:
+def _read(file: bytes | BinaryIO, name: str, notes: list[str]) -> tuple[Trace, Grammar]:
     try:
-        trace = parse(data, grammar_of)
+        trace = parse(file, grammar_of)
     except DigestMismatch as error:
         notes.append(f"{name}: {error}")
         trace = error.trace
     except NoTraceLine as error:
-        return _read_body(data, name, error)
+        return _read_body(file, name, error)
     except TraceFault as error:
         raise TraceError("envelope-fault", path=name, problem=str(error)) from None
     return trace, find_suite(trace.envelope.suite).grammar
 
 
-def _read_body(data: bytes, name: str, error: NoTraceLine) -> tuple[Trace, Grammar]:
+def _read_body(file: bytes | BinaryIO, name: str, error: NoTraceLine) -> tuple[Trace, Grammar]:
     """Read a text without envelope by the first grammar that it keeps."""
     for suite in SUITES:
         try:
-            return parse_body(data, suite.grammar, "golden"), suite.grammar
+            return parse_body(file, suite.grammar, "golden"), suite.grammar
         except TraceFault:
             continue
     raise TraceError("envelope-fault", path=name, problem=str(error)) from None

@@ -1,8 +1,8 @@
 """From the bytes of a trace to its records: lines, envelope, records, order, count, digest.
 
-Lines are read one by one. Of a short trace the records are kept; of a long one its bytes, where each line ends and some
-bytes a key, and a record is read from its line again when somebody asks for it: a million records take some hundred
-megabytes, not gigabytes.
+Lines are read one by one. Of a short trace the records are kept; of a long one where each line ends and some bytes a
+key, and a record is read from its line again when somebody asks for it: a file of a million records takes some hundred
+megabytes, however long they are.
 
 Every failure is a TraceFault with line, record and field; no input raises anything else. What the values should be is
 for `cai_conformance.trace.compare` and the judges.
@@ -15,9 +15,9 @@ import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from itertools import islice
-from typing import Final, NoReturn, overload
+from typing import BinaryIO, Final, NoReturn, overload
 
 from cai_conformance.trace.errors import DigestMismatch, NoTraceLine, TraceFault
 from cai_conformance.trace.format import FIELD_NAME, KIND, unescape
@@ -55,10 +55,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _PIECE = re.compile(r"(?:[^|\\]++|\\.)*+", re.DOTALL)
 
 
-def parse(data: bytes | str, grammar_of: GrammarOf, *, short: int = SHORT) -> Trace:
+def parse(data: bytes | str | BinaryIO, grammar_of: GrammarOf, *, short: int = SHORT) -> Trace:
     """The trace whose whole text is `data`; beyond `short` bytes its records are read again when they are asked for.
 
-    Raises a TraceFault that names line, record and field. DigestMismatch comes last of all and carries the trace.
+    A file stays open and is not to change as long as the trace is used. Raises a TraceFault that names line, record and
+    field. DigestMismatch comes last of all and carries the trace.
     """
     lines = lines_of(data)
     opening, grammar = _read_opening(lines, grammar_of)
@@ -71,13 +72,13 @@ def parse(data: bytes | str, grammar_of: GrammarOf, *, short: int = SHORT) -> Tr
         raise TraceFault(
             "wrong-record-count", count, "END", "records", stated=end.integer("records"), counted=count - 2
         )
-    stated, computed = end.get("digest"), f"sha256:{hashlib.sha256(lines.before(count - 1)).hexdigest()}"
+    stated, computed = end.get("digest"), f"sha256:{lines.digest_before(count - 1)}"
     if stated != computed:
         raise DigestMismatch(count, "END", "digest", stated, computed, trace)
     return trace
 
 
-def parse_body(data: bytes | str, grammar: Grammar, profile: str, *, short: int = SHORT) -> Trace:
+def parse_body(data: bytes | str | BinaryIO, grammar: Grammar, profile: str, *, short: int = SHORT) -> Trace:
     """The records of a text without TRACE and END, such as the published n-gram trace.
 
     CONVENTION and BITS may be absent, everything else is checked as in `parse`.
@@ -92,11 +93,11 @@ def parse_body(data: bytes | str, grammar: Grammar, profile: str, *, short: int 
 
 
 class Lines(Sequence[str]):
-    """The lines of a complete text, without their LF: its bytes, and where each line ends."""
+    """The lines of a complete text, without their LF: a file that is read again, and where each line ends."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self._ends = array("q", (found.start() for found in re.finditer(b"\n", data)))
+    def __init__(self, file: BinaryIO, ends: array[int]) -> None:
+        self._file, self._ends = file, ends
+        self.size = ends[-1] + 1
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -109,56 +110,81 @@ class Lines(Sequence[str]):
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         one = range(len(self))[place]
-        return self.data[self._ends[one - 1] + 1 if one else 0 : self._ends[one]].decode("utf-8")
+        start = self._ends[one - 1] + 1 if one else 0
+        self._file.seek(start)
+        return self._file.read(self._ends[one] - start).decode("utf-8")
 
     def __iter__(self) -> Iterator[str]:
-        return (line[:-1].decode("utf-8") for line in BytesIO(self.data))
+        for _, block in _blocks(self._file):
+            yield from (line[:-1].decode("utf-8") for line in BytesIO(block))
 
-    def before(self, place: int) -> memoryview:
-        """The bytes of all lines before one, which is not the first."""
-        return memoryview(self.data)[: self._ends[place - 1] + 1]
+    def digest_before(self, place: int) -> str:
+        """The SHA-256, in hex digits, of the bytes of all lines before one, which is not the first."""
+        stop, digest = self._ends[place - 1] + 1, hashlib.sha256()
+        for start, block in _blocks(self._file):
+            digest.update(block[: max(0, stop - start)])
+        return digest.hexdigest()
 
 
-def lines_of(data: bytes | str, *, line_limit: int = LINE_LIMIT, file_limit: int = FILE_LIMIT) -> Lines:
+def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Some whole lines at a time with the place of their first byte, wherever the file is read in between."""
+    start = 0
+    while True:
+        file.seek(start)
+        if not (block := b"".join(file.readlines(_AT_ONCE))):
+            return
+        yield start, block
+        start += len(block)
+
+
+def lines_of(data: bytes | str | BinaryIO, *, line_limit: int = LINE_LIMIT, file_limit: int = FILE_LIMIT) -> Lines:
     """The lines of a complete text: encoding, forbidden characters, line ends and sizes are in order.
 
     Raises `too-large`, `forbidden-character`, `not-utf8`, `cut-off` (the text is empty, or its last line has no LF),
-    `blank-line` or
-    `trailing-space`.
+    `blank-line` or `trailing-space`.
     """
     if isinstance(data, str):
         # A lone surrogate becomes bytes that are no UTF-8, and is found as such.
         data = data.encode("utf-8", "surrogatepass")
-    if len(data) > file_limit:
-        raise TraceFault("too-large", 0, "", "", size=len(data), limit=file_limit)
-    if data.startswith(_BYTE_ORDER_MARK):
-        raise TraceFault("forbidden-character", 1, "", "", column=1, character="the byte order mark")
-    _check_characters(data)
-    if not data.endswith(b"\n"):
-        raise _cut_off(data)
-    if data.startswith(b"\n") or b"\n\n" in data:
-        blank = 0 if data.startswith(b"\n") else data.index(b"\n\n") + 1
-        before = data[data.rfind(b"\n", 0, blank - 1) + 1 : blank - 1].decode("utf-8") if blank else ""
-        raise TraceFault("blank-line", data.count(b"\n", 0, blank) + 1, label_of(before) if blank else "", "")
-    if (space := data.find(b" \n")) >= 0:
-        line = data[data.rfind(b"\n", 0, space) + 1 : space + 1].decode("utf-8")
-        name = line.rpartition("|")[2].partition("=")[0]
-        field = name if re.fullmatch("[a-z][a-z0-9_]{0,60}", name) else ""
-        raise TraceFault("trailing-space", data.count(b"\n", 0, space) + 1, label_of(line), field)
-    lines = Lines(data)
-    if len(data) > line_limit:
+    file = BytesIO(data) if isinstance(data, bytes) else data
+    size = file.seek(0, SEEK_END)
+    if size > file_limit:
+        raise TraceFault("too-large", 0, "", "", size=size, limit=file_limit)
+    ends = array("q")
+    for start, block in _blocks(file):
+        if not _in_order(block) or (start == 0 and block.startswith(_BYTE_ORDER_MARK)):
+            break
+        ends.extend(start + found.start() for found in re.finditer(b"\n", block))
+    if not size or not ends or ends[-1] + 1 != size:
+        # What is wrong, and where, is told from the whole.
+        file.seek(0)
+        whole = file.read()
+        _refuse(whole)
+        return lines_of(whole, line_limit=line_limit, file_limit=file_limit)  # somebody mended the file meanwhile
+    lines = Lines(file, ends)
+    if size > line_limit:
         for number, line in enumerate(lines, 1):
-            if (size := len(line.encode("utf-8"))) > line_limit:
-                raise TraceFault("too-large", number, label_of(line[:4096]), "", size=size, limit=line_limit)
+            if (length := len(line.encode("utf-8"))) > line_limit:
+                raise TraceFault("too-large", number, label_of(line[:4096]), "", size=length, limit=line_limit)
     return lines
 
 
-def _check_characters(data: bytes) -> None:
-    """Refuse bytes that are no UTF-8, or else the first character that no trace holds."""
-    # Some lines at a time, so that a long trace is not copied; what is wrong, and where, is told from the whole.
-    file = BytesIO(data)
-    if all(_in_order(b"".join(lines)) for lines in iter(lambda: file.readlines(_AT_ONCE), [])):
-        return
+def _in_order(data: bytes) -> bool:
+    """Whether bytes are lines of UTF-8 without a forbidden character, none of them blank or with a space at its end."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    # Deleting is ten times faster than searching, and nearly always enough.
+    allowed = len(data.translate(None, _CONTROLS)) == len(data) and not (b"\xc2" in data and _HIGH_CONTROL.search(data))
+    blank = data.startswith(b"\n") or b"\n\n" in data
+    return allowed and data.endswith(b"\n") and not blank and b" \n" not in data
+
+
+def _refuse(data: bytes) -> None:
+    """Say what is wrong with the bytes of a text whose blocks are not all in order."""
+    if data.startswith(_BYTE_ORDER_MARK):
+        raise TraceFault("forbidden-character", 1, "", "", column=1, character="the byte order mark")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as fault:
@@ -166,22 +192,24 @@ def _check_characters(data: bytes) -> None:
             raise _cut_off(data[: fault.start]) from None
         line, column, label, field = _place(data, fault.start)
         raise TraceFault("not-utf8", line, label, field, column=column) from None
-    found = _FORBIDDEN.search(data)
-    assert found is not None
-    line, column, label, field = _place(data, found.start())
-    code = found.group()[-1]
-    name = {0: "NUL", 9: "a tab", 13: "a carriage return (lines end with LF alone)"}.get(code, "a control character")
-    raise TraceFault("forbidden-character", line, label, field, column=column, character=f"U+{code:04X}, {name},")
-
-
-def _in_order(data: bytes) -> bool:
-    """Whether bytes are UTF-8 without a forbidden character."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    # Deleting is ten times faster than searching, and nearly always enough.
-    return len(data.translate(None, _CONTROLS)) == len(data) and not (b"\xc2" in data and _HIGH_CONTROL.search(data))
+    if found := _FORBIDDEN.search(data):
+        line, column, label, field = _place(data, found.start())
+        code = found.group()[-1]
+        name = {0: "NUL", 9: "a tab", 13: "a carriage return (lines end with LF alone)"}.get(
+            code, "a control character"
+        )
+        raise TraceFault("forbidden-character", line, label, field, column=column, character=f"U+{code:04X}, {name},")
+    if not data.endswith(b"\n"):
+        raise _cut_off(data)
+    if data.startswith(b"\n") or b"\n\n" in data:
+        blank = 0 if data.startswith(b"\n") else data.index(b"\n\n") + 1
+        before = data[data.rfind(b"\n", 0, blank - 1) + 1 : blank - 1].decode("utf-8") if blank else ""
+        raise TraceFault("blank-line", data.count(b"\n", 0, blank) + 1, label_of(before) if blank else "", "")
+    if (space := data.find(b" \n")) >= 0:
+        line_text = data[data.rfind(b"\n", 0, space) + 1 : space + 1].decode("utf-8")
+        name = line_text.rpartition("|")[2].partition("=")[0]
+        field = name if re.fullmatch("[a-z][a-z0-9_]{0,60}", name) else ""
+        raise TraceFault("trailing-space", data.count(b"\n", 0, space) + 1, label_of(line_text), field)
 
 
 def _place(data: bytes, offset: int) -> tuple[int, int, str, str]:
@@ -395,7 +423,7 @@ class _Reading:
     def trace(self, short: int) -> Trace:
         """The trace of all lines, which are known to be in order."""
         records = WrittenRecords(self._lines, self._again)
-        return Trace(records if len(self._lines.data) > short else tuple(records))
+        return Trace(records if self._lines.size > short else tuple(records))
 
     def _take(self, text: str, line: int) -> None:
         """Read the next record; raise the TraceFault that says why it cannot stand here."""

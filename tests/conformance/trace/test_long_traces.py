@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,37 @@ def test_a_record_takes_some_hundred_bytes(edges_lines: tuple[str, ...], seal: S
     finally:
         tracemalloc.stop()
     assert peak < 10_000_000
+
+
+def test_a_file_is_not_held(tmp_path: Path, edges_lines: tuple[str, ...], seal: Seal) -> None:
+    """Of 6 MB in long lines, what is kept while the file is read and when records are looked up is a small part."""
+    path = tmp_path / "trace.txt"
+    path.write_text(seal([*edges_lines[:2], *(line[:-1] + ", 1" * 1000 + "]" for line in samples(2000))]))
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            trace = parse(file, grammar_of)
+            assert (0, *[1] * 1000) == tuple(trace.records[-2].integers("ids"))
+            assert 2000 == sum(1 for _ in trace.rows("SAMPLE", "case", "ids"))
+            _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 1.5
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(b"|", b"\x07"), (b"draw=0", b"draw=0 \n"), (b"SAMPLE", b"\xff")])
+def test_a_damaged_file_is_refused_as_its_bytes_are(
+    tmp_path: Path, edges_lines: tuple[str, ...], seal: Seal, right: bytes, wrong: bytes
+) -> None:
+    """With the same line, record and field, also where the damage stands far behind."""
+    before, found, after = seal([*edges_lines[:2], *samples(40_000)]).encode().rpartition(right)
+    path = tmp_path / "trace.txt"
+    path.write_bytes(before + found.replace(right, wrong) + after)
+    with pytest.raises(TraceFault) as of_bytes:
+        parse(path.read_bytes(), grammar_of)
+    with path.open("rb") as file, pytest.raises(TraceFault) as of_file:
+        parse(file, grammar_of)
+    assert str(of_bytes.value) == str(of_file.value)
 
 
 def test_equal_hashes_are_no_equal_keys(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import BytesIO
 from typing import Annotated, BinaryIO
 
 import typer
@@ -36,8 +37,9 @@ def verify(
     from cai_conformance.fixtures.goldens.store import GoldenStore, locate
     from cai_conformance.run.verify import Verification, verification_of
 
-    verification: Verification = verification_of(TraceFileBackend(file, open_trace(file)), GoldenStore(locate()))
-    verdicts, _ = judged([verification.run], verification.backend, expression, jobs=1)
+    with open_trace(file) as trace:
+        verification: Verification = verification_of(TraceFileBackend(file, trace), GoldenStore(locate()))
+        verdicts, _ = judged([verification.run], verification.backend, expression, jobs=1)
     report = make_report(verification.backend.name, [verification.run], verdicts)
     if output_format is not None or verbose:
         show(report, output_format, color, quiet=quiet, verbose=verbose)
@@ -53,7 +55,8 @@ def diff(expected: First, found: Second, limit: Limit = 20) -> None:
 
     if expected == found == STANDARD_INPUT:
         raise InputError("input-unreadable", path=STANDARD_INPUT, problem="standard input holds one trace, not two")
-    comparison = differences_between(open_trace(expected), open_trace(found), (expected, found))
+    with open_trace(expected) as left, open_trace(found) as right:
+        comparison = differences_between(left, right, (expected, found))
     for note in comparison.notes:
         say(f"cai-conform: {note}")
     for difference in comparison.differences[:limit]:
@@ -66,18 +69,19 @@ def diff(expected: First, found: Second, limit: Limit = 20) -> None:
     raise typer.Exit(1 if comparison.differences else 0)
 
 
-def open_trace(path: str) -> bytes:
-    """Read a trace from a file or from standard input.
+def open_trace(path: str) -> BinaryIO:
+    """Open a trace file, or read standard input.
 
     Raises:
         InputError (input-unreadable): the operating system refuses; a device does not end; a line of standard input is
-            beyond the
-            limit.
+            beyond the limit.
         InputError (input-too-large): a file is beyond the limit.
     """
     from cai_conformance.backends import trace_file
 
-    return trace_file.read_stream(_standard_input(), path) if path == STANDARD_INPUT else trace_file.read_file(path)
+    if path != STANDARD_INPUT:
+        return trace_file.open_file(path)
+    return BytesIO(trace_file.read_stream(_standard_input(), path))
 
 
 def read_file(path: str) -> bytes:
